@@ -1,0 +1,1 @@
+"""Intrinsic rewards for exploration that provably reach the learner."""

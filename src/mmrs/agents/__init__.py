@@ -1,0 +1,1 @@
+"""Learners and the loops that drive them."""

@@ -1,0 +1,37 @@
+"""The errors of the package: each names what was wrong, what was expected and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class MmrsError(Exception):
+    """Base of every error the package raises on purpose; the command line prints it without a traceback."""
+
+
+class InputError(MmrsError, ValueError):
+    """An argument, array or file that the package cannot use."""
+
+
+class UnsupportedSpaceError(InputError):
+    """An observation or action space that no reward can read."""
+
+
+class NotCausalError(MmrsError, TypeError):
+    """A reward that needs the whole rollout was given to a host that works step by step."""
+
+
+class MissingExtraError(MmrsError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is not installed. Install it with: pip install 'mmrs[{extra}]'")
+
+
+def near_matches(name: str, known: Iterable[str]) -> str:
+    """The hint `Did you mean ...?` for a misspelt name, or the list of what exists."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
+    return f"{hint}Known: {', '.join(names)}."

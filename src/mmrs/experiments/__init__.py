@@ -1,0 +1,1 @@
+"""Experiments: what a command of the CLI runs."""

@@ -1,0 +1,1 @@
+"""Pure functions, each naming the equation it implements."""

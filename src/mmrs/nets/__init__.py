@@ -1,0 +1,1 @@
+"""Networks: encoders, the VAE of the appendix, input statistics."""

@@ -1,0 +1,1 @@
+"""Intrinsic rewards: one file a method."""
