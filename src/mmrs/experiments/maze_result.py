@@ -19,7 +19,7 @@ class MazeCell:
     mazes: int
     """Number of mazes, one run each."""
     mean: float
-    """Mean steps until every cell was seen; a run that hit the cap enters at the cap, so it is then a lower bound."""
+    """Mean steps until every cell was seen; capped runs enter at the cap, so it is then a lower bound."""
     mean_low: float
     """Lower end of the 95 % percentile-bootstrap interval of the mean."""
     mean_high: float
@@ -33,7 +33,7 @@ class MazeCell:
     cap: int
     """Step cap of a run."""
     ratio: float | None
-    """Mean of vanilla / mean of this method on the same mazes (above 1: faster than vanilla); None for vanilla."""
+    """Mean of vanilla / mean of this method on the same mazes; above 1 is faster. None for vanilla."""
     ratio_low: float | None
     """Lower end of its paired 95 % bootstrap interval."""
     ratio_high: float | None
