@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from mmrs.errors import InputError, near_matches
 
 KINDS = ("perfect", "plus")
-"""`perfect`: carved only; `plus`: 20 % of the cells get a further opening, and there are round(M/3) portals."""
+"""`perfect`: carved only; `plus`: a further opening in 20 % of the cells, and round(M/3) pairs of portals."""
 GOALS = ("terminal", "inert")
 """What the goal does: end the episode (as in gym-maze) or nothing (an ordinary cell)."""
 DIRECTIONS = ("N", "S", "E", "W")
