@@ -1,1 +1,12 @@
-"""Environments of the package."""
+"""Environments of the package; importing this module registers them with Gymnasium."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+
+# Entry points are strings, so that neither numba nor the drawing code is loaded before it is needed.
+if "mmrs/Maze2D-v0" not in gym.registry:
+    gym.register("mmrs/Maze2D-v0", entry_point="mmrs.envs.maze_env:Maze2D")
+if "mmrs/GridWorld-v0" not in gym.registry:
+    # Unstated: the example has no end; a hundred steps let every cell be seen.
+    gym.register("mmrs/GridWorld-v0", entry_point="mmrs.envs.gridworld:GridWorld", max_episode_steps=100)
