@@ -65,7 +65,8 @@ def _choose(q: Any, state: Any, draw: Any, threshold: Any, first_ties: Any) -> A
 def _potential(method: Any, states: Any, visits: Any, squares: Any, distinct: Any, spread: Any) -> Any:
     """What a shaping method wants to raise, from running sums: each is O(1)."""
     if method == JFI:
-        return float(visits * visits) / float(states * squares)  # Eq. (10)
+        # Eq. (10); products in float64, exact below 2**53, where integers could overflow on huge mazes.
+        return float(visits) * float(visits) / (float(states) * float(squares))
     if method == ENTROPY:
         return (log(visits) - spread / visits) / log(states)
     if method == COVERAGE:

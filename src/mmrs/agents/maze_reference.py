@@ -51,7 +51,7 @@ class Visits:
         """What a shaping method wants to raise; 0 for the others."""
         states = len(self.counts)
         if method == "jfi":
-            return float(self.total * self.total) / float(states * self.squares)  # Eq. (10)
+            return float(self.total) * float(self.total) / (float(states) * float(self.squares))  # Eq. (10)
         if method == "entropy":
             return (log(self.total) - self.spread / self.total) / log(states)
         if method == "coverage":

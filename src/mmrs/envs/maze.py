@@ -18,6 +18,8 @@ GOALS = ("terminal", "inert")
 """What the goal does: end the episode (as in gym-maze) or nothing (an ordinary cell)."""
 DIRECTIONS = ("N", "S", "E", "W")
 START = 0
+MAX_SIZE = 1000
+"""A larger maze would fill gigabytes of tables; nothing else stands against it."""
 _FORMAT = "mmrs-maze/1"
 
 
@@ -119,9 +121,9 @@ def build(walls: NDArray[np.bool_], portals: ArrayLike = (), kind: str = "custom
 
 
 def check_size(size: int) -> None:
-    """Refuse a maze size that is no whole number of at least 2."""
-    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 2:
-        raise InputError(f"the size of a maze must be a whole number of at least 2, not {size!r}")
+    """Refuse a maze size that is no whole number from 2 to `MAX_SIZE`."""
+    if isinstance(size, bool) or not isinstance(size, int | np.integer) or not 2 <= size <= MAX_SIZE:
+        raise InputError(f"the size of a maze must be a whole number from 2 to {MAX_SIZE}, not {size!r}")
 
 
 def check_kind(kind: str) -> None:
@@ -209,9 +211,8 @@ def _from_content(content: Any) -> Maze:
     """Check what a maze file holds, field by field."""
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise InputError(f'the field "format" is not "{_FORMAT}"')
-    size, kind, seed = content.get("size"), content.get("kind"), content.get("seed")
-    if not isinstance(size, int) or isinstance(size, bool) or size < 2:
-        raise InputError(f'the field "size" must be a whole number of at least 2, not {size!r}')
+    size, kind, seed = content.get("size", 0), content.get("kind"), content.get("seed")
+    check_size(size)
     if not isinstance(kind, str) or not isinstance(seed, int):
         raise InputError('the fields "kind" and "seed" must be a word and a whole number')
     rows = _whole_numbers(content.get("walls"), size, size, "walls")
