@@ -7,6 +7,7 @@ computed in one call equals the same curve computed visit by visit, bit for bit,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -31,69 +32,102 @@ def gain(before: Tensor, after: Tensor, gamma_g: float) -> Tensor:
 
 @dataclass(frozen=True)
 class VisitCurve:
-    """What is known at each visit: all ``[G, L]`` int64, the visit itself included except in `earlier`."""
+    """What is known at each visit along rows of visits, all ``[G, L]``; the visit itself included, but in `earlier`."""
 
     earlier: Tensor
-    """How often the same label was counted before this visit."""
-    visits: Tensor
-    """n: visits counted so far."""
-    square_sum: Tensor
-    """q = Σc² so far, kept in O(1) per visit: a visit to a state seen c times adds 2c + 1."""
+    """int64: how often the same state was counted before this visit."""
+    counted: Tensor
+    """bool: whether this visit counts."""
+    segments: Tensor
+    """int64: number of the segment; counts start afresh with each, and carried counts belong to segment 0."""
+    carried: Tensor
+    """``[G, k]`` int64: counts at the start of segment 0."""
+
+    @cached_property
+    def visits(self) -> Tensor:
+        """n: visits counted so far."""
+        return self._running(torch.ones_like(self.earlier), self.carried)
+
+    @cached_property
+    def square_sum(self) -> Tensor:
+        """q = Σc², kept in O(1) per visit: a visit to a state seen c times adds 2c + 1."""
+        return self._running(2 * self.earlier + 1, self.carried.square())
+
+    @cached_property
+    def distinct(self) -> Tensor:
+        """States seen so far."""
+        return self._running((self.earlier == 0).to(torch.int64), (self.carried > 0).to(torch.int64))
 
     def index(self, k: int) -> Tensor:
-        """The running J over k states, ``[G, L]`` float64."""
+        """The running J over k states, float64."""
         return index_of(self.visits, self.square_sum, k)
+
+    def entropy(self) -> Tensor:
+        """The running plug-in entropy log n − Σ c log c / n, in nats; float64."""
+        logs = self._running(_c_log_c(self.earlier + 1) - _c_log_c(self.earlier), _c_log_c(self.carried))
+        n = self.visits.clamp_min(1).double()
+        return (n.log() - logs.double() / _FIXED_POINT / n).clamp_min(0.0)
+
+    def _running(self, amount: Tensor, carried: Tensor) -> Tensor:
+        """Sum of the amounts of the counted visits so far in the segment, and of the carried ones in segment 0."""
+        opening = carried.sum(1, keepdim=True) * (self.segments == 0)
+        return _restarted_sum(amount * self.counted, self.segments) + opening
 
 
 def visit_curve(
     labels: Tensor,
     counted: Tensor | None = None,
     segments: Tensor | None = None,
-    counts: Tensor | None = None,
+    carried: Tensor | None = None,
 ) -> VisitCurve:
     """Counts along rows of visits, each segment of a row starting afresh.
 
     Args:
-        labels: ``[G, L]`` state or cluster of each visit, 0 <= label < k.
+        labels: ``[G, L]`` state or cluster of each visit, from 0.
         counted: ``[G, L]`` bool; a visit that is not counted leaves every count alone. Default: all count.
-        segments: ``[G, L]`` number of the segment (episode), not decreasing along a row. Default: one segment a row.
-        counts: ``[G, k]`` int64 counts at the start of a row's segment 0. Default: none.
+        segments: ``[G, L]`` number of the segment (episode), not decreasing along a row. Default: all 0.
+        carried: ``[G, k]`` int64 counts at the start of segment 0. Default: none.
     """
     counted = torch.ones_like(labels, dtype=torch.bool) if counted is None else counted
     segments = torch.zeros_like(labels) if segments is None else segments
     earlier = _earlier_in_segment(labels, counted, segments)
-    opening_visits = opening_squares = torch.zeros_like(labels[:, :1])
-    if counts is not None:
-        carried = segments == 0  # what came before the first visit counts for segment 0 alone
-        earlier = earlier + counts.gather(1, labels) * carried
-        opening_visits, opening_squares = counts.sum(1, keepdim=True), counts.square().sum(1, keepdim=True)
-    visits = _restarted_sum(counted.to(torch.int64), segments) + opening_visits * (segments == 0)
-    squares = _restarted_sum((2 * earlier + 1) * counted, segments) + opening_squares * (segments == 0)
-    return VisitCurve(earlier, visits, squares)
+    if carried is None:
+        carried = torch.zeros(len(labels), 1, dtype=torch.int64, device=labels.device)
+    else:
+        earlier = earlier + carried.gather(1, labels) * (segments == 0)
+    return VisitCurve(earlier, counted, segments, carried)
+
+
+_FIXED_POINT = 2.0**36
+"""c log c is summed as an integer in units of 2^-36, so that no sum depends on the order of its terms."""
+
+
+def _c_log_c(counts: Tensor) -> Tensor:
+    c = counts.double()
+    return (torch.special.xlogy(c, c) * _FIXED_POINT).round().to(torch.int64)
 
 
 def _earlier_in_segment(labels: Tensor, counted: Tensor, segments: Tensor) -> Tensor:
     """For each visit, the number of counted visits of the same row, segment and label before it."""
-    rows = torch.arange(labels.shape[0], device=labels.device).unsqueeze(1)
-    width = int(labels.numel()) + 1  # more than any segment number can matter
-    local = segments - segments[:, :1]
-    key = (rows * width + local) * (labels.max() + 1 if labels.numel() else 1) + labels
-    order = key.flatten().sort(stable=True).indices
-    grouped = key.flatten()[order]
-    running = counted.flatten()[order].to(torch.int64).cumsum(0)
-    before = running - counted.flatten()[order].to(torch.int64)
-    first = torch.ones_like(grouped, dtype=torch.bool)
-    first[1:] = grouped[1:] != grouped[:-1]
-    base = torch.where(first, before, torch.zeros_like(before)).cummax(0).values
+    if not labels.numel():
+        return torch.zeros_like(labels)
+    rows = torch.arange(len(labels), device=labels.device).unsqueeze(1)
+    group = ((rows * (segments.max() + 1) + segments) * (labels.max() + 1) + labels).flatten()
+    order = group.sort(stable=True).indices  # stable: within a group the visits stay in visiting order
+    one = counted.flatten()[order].to(torch.int64)
+    before = one.cumsum(0) - one
+    first = torch.ones_like(order, dtype=torch.bool)
+    first[1:] = group[order][1:] != group[order][:-1]
+    base = torch.where(first, before, 0).cummax(0).values
     earlier = torch.empty_like(before)
     earlier[order] = before - base
     return earlier.view_as(labels)
 
 
 def _restarted_sum(amounts: Tensor, segments: Tensor) -> Tensor:
-    """Running sum of non-negative amounts along each row, starting again at each segment."""
+    """Running sum of non-negative integers along each row, starting again at each segment."""
     total = amounts.cumsum(1)
     first = torch.zeros_like(segments, dtype=torch.bool)
     first[:, 1:] = segments[:, 1:] != segments[:, :-1]
-    base = torch.where(first, total - amounts, torch.zeros_like(total)).cummax(1).values
+    base = torch.where(first, total - amounts, 0).cummax(1).values
     return total - base

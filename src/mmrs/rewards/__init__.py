@@ -1,1 +1,34 @@
 """Intrinsic rewards: one file a method."""
+
+from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms, require_causal
+from mmrs.rewards.counts import CountReward
+from mmrs.rewards.jfi import JFI
+from mmrs.rewards.mixing import Sum, Weighted
+from mmrs.rewards.mmrs import MMRS, PRESETS, MMRSConfig
+from mmrs.rewards.re3 import RE3
+from mmrs.rewards.registry import REWARDS, make, register
+from mmrs.rewards.ride import RIDE
+from mmrs.rewards.rnd import RND
+from mmrs.rewards.scaled import Scaled
+
+__all__ = [
+    "JFI",
+    "MMRS",
+    "PRESETS",
+    "RE3",
+    "REWARDS",
+    "RIDE",
+    "RND",
+    "CountReward",
+    "IntrinsicReward",
+    "MMRSConfig",
+    "Memory",
+    "Metrics",
+    "Scaled",
+    "Sum",
+    "Terms",
+    "Weighted",
+    "make",
+    "register",
+    "require_causal",
+]

@@ -1,0 +1,67 @@
+"""Encoders from observations to embeddings, for images, vectors and Discrete states alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as nnf
+
+from mmrs.nets.init import orthogonal
+from mmrs.spaces import ObservationSpec
+
+PIXEL_SCALE = 1.0 / 255.0
+
+
+class ConvEncoder(nn.Module):
+    """The convolutions of Mnih et al. (2015) and a dense layer: ``[B, C, H, W]`` pixels to ``[B, dim]``.
+
+    Pixels come unscaled: their 1/255 is folded into the first kernel, which saves a pass over the images.
+    """
+
+    def __init__(self, spec: ObservationSpec, dim: int, input_scale: float = PIXEL_SCALE) -> None:
+        super().__init__()
+        self.input_scale = input_scale
+        self.first = orthogonal(nn.Conv2d(spec.channels, 32, 8, stride=4))
+        self.second = orthogonal(nn.Conv2d(32, 64, 4, stride=2))
+        self.third = orthogonal(nn.Conv2d(64, 64, 3, stride=1))
+        with torch.no_grad():
+            features = self._convolve(torch.zeros(1, spec.channels, *spec.image_size)).shape[1]
+        self.head = orthogonal(nn.Linear(features, dim), gain=1.0)
+
+    def _convolve(self, x: Tensor) -> Tensor:
+        x = nnf.relu_(nnf.conv2d(x, self.first.weight * self.input_scale, self.first.bias, stride=4))
+        return nnf.relu_(self.third(nnf.relu_(self.second(x)))).flatten(1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Embeddings ``[B, dim]``, linear in the last layer: an embedding cut at 0 would hide half of every change."""
+        out: Tensor = self.head(self._convolve(x))
+        return out
+
+
+def dense_encoder(size: int, dim: int, hidden: int = 256) -> nn.Sequential:
+    """One hidden layer for vectors and one-hot states: ``[B, size]`` to ``[B, dim]``."""
+    return nn.Sequential(
+        orthogonal(nn.Linear(size, hidden)), nn.ReLU(), orthogonal(nn.Linear(hidden, dim), gain=1.0)
+    )
+
+
+def make_encoder(spec: ObservationSpec, dim: int, *, normalised: bool = False) -> nn.Module:
+    """The encoder of this kind of observation; `normalised` inputs are standardised already, so they get no scale."""
+    if spec.kind == "image":
+        encoder = ConvEncoder(spec, dim, 1.0 if normalised else PIXEL_SCALE)
+        return encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+    return dense_encoder(spec.size, dim)
+
+
+def in_chunks(f: Callable[[Tensor], Tensor], x: Tensor, size: int = 128) -> Tensor:
+    """``f(x)`` over chunks of the first axis: activations of a chunk stay in the cache, and memory stays bounded.
+
+    On a GPU one large call is faster, and its memory is not scarce at rollout sizes.
+    """
+    if x.is_cuda:
+        size *= 16
+    if len(x) <= size:
+        return f(x)
+    return torch.cat([f(part) for part in x.split(size)])

@@ -1,0 +1,53 @@
+"""Running statistics of network inputs, kept as buffers: saved and moved with the module."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class RunningNorm(nn.Module):
+    """Standardises inputs by the mean and variance of all it was updated with, clipped.
+
+    Statistics change in `update` alone. They are float64 with the biased variance: one sample gives 0, never NaN.
+    """
+
+    mean: Tensor
+    variance: Tensor
+    count: Tensor
+
+    def __init__(self, shape: tuple[int, ...], *, mean: float = 0.0, std: float = 1.0, floor: float, clip: float) -> None:
+        """Start from a guess (`mean`, `std`) that the first update replaces.
+
+        Args:
+            shape: shape of one input.
+            mean: guess used until the first update.
+            std: guess used until the first update.
+            floor: least standard deviation divided by, so that an input that never moved cannot explode.
+            clip: largest absolute output.
+        """
+        super().__init__()
+        self.floor, self.clip = floor, clip
+        self.register_buffer("mean", torch.full(shape, mean, dtype=torch.float64))
+        self.register_buffer("variance", torch.full(shape, std**2, dtype=torch.float64))
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Inputs ``[B, *shape]`` standardised and clipped."""
+        scale = self.variance.sqrt().clamp_min(self.floor).reciprocal()
+        y = torch.addcmul((-self.mean * scale).float(), x, scale.float())
+        return y.clamp_(-self.clip, self.clip)
+
+    @torch.no_grad()
+    def update(self, x: Tensor) -> None:
+        """Take in a batch ``[B, *shape]`` (Chan, Golub and LeVeque's merge of two samples' moments)."""
+        if not len(x):
+            return
+        variance, mean = torch.var_mean(x.double(), dim=0, correction=0)
+        total = self.count + len(x)
+        delta = mean - self.mean
+        keep = self.count / total
+        share = len(x) / total
+        self.variance.copy_(self.variance * keep + variance * share + delta.square() * keep * share)
+        self.mean.copy_(torch.where(self.count > 0, self.mean + delta * share, mean))
+        self.count.copy_(total)

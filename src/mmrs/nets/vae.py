@@ -1,0 +1,134 @@
+"""The variational auto-encoder of the appendix, for images (Table "CNN-based") and vectors (Table "MLP-based")."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as nnf
+
+from mmrs.spaces import ObservationSpec
+
+LEAK = 0.01
+"""# Unstated: the slope of LeakyReLU; torch's default."""
+
+
+class ImageEncoder(nn.Module):
+    """Four 3x3 convolutions with batch normalisation, then two dense heads for mean and log variance.
+
+    # Unstated: strides. Stride 2 without padding gives 84→41→20→9→4, and 32·4·4 = 512 as in the table.
+    """
+
+    def __init__(self, spec: ObservationSpec, latent: int) -> None:
+        super().__init__()
+        channels = [spec.channels, 32, 32, 32, 32]
+        self.convolutions = nn.ModuleList(nn.Conv2d(i, o, 3, stride=2) for i, o in zip(channels, channels[1:], strict=False))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(32) for _ in range(4))
+        features = 32 * math.prod(_after_convolutions(side) for side in spec.image_size)
+        self.mean = nn.Linear(features, latent)
+        self.log_variance = nn.Linear(features, latent)
+
+    def forward(self, x: Tensor, batch_statistics: bool = False) -> tuple[Tensor, Tensor]:
+        """Mean and log variance ``[B, latent]`` of normalised images.
+
+        Args:
+            x: ``[B, C, H, W]``.
+            batch_statistics: normalise by this batch's statistics without recording them.
+        """
+        for i, (convolve, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
+            x = convolve(x)
+            if batch_statistics and x.shape[0] * x.shape[2] * x.shape[3] > 1:
+                x = nnf.batch_norm(x, None, None, norm.weight, norm.bias, training=True, eps=norm.eps)  # type: ignore[arg-type]
+            else:
+                x = norm(x)
+            if i < 3:  # no activation after the last convolution in the table
+                x = nnf.leaky_relu_(x, LEAK)
+        x = x.flatten(1)
+        return self.mean(x), self.log_variance(x)
+
+
+class ImageDecoder(nn.Module):
+    """Two dense layers, three 3x3 and one 8x8 transposed convolution, one 1x1 convolution; no batch normalisation.
+
+    The seed image is as large as needed: stride 2 turns h into 16 h + 20 (4 into 84), the rest is cut off.
+    """
+
+    def __init__(self, spec: ObservationSpec, latent: int) -> None:
+        super().__init__()
+        self.size = spec.image_size
+        self.seed = tuple(max(1, math.ceil((side - 20) / 16)) for side in self.size)
+        self.dense = nn.Sequential(
+            nn.Linear(latent, 64), nn.LeakyReLU(LEAK), nn.Linear(64, 64 * math.prod(self.seed)), nn.LeakyReLU(LEAK)
+        )
+        self.widen = nn.ModuleList(nn.ConvTranspose2d(64, 64, 3, stride=2) for _ in range(3))
+        self.last = nn.ConvTranspose2d(64, 32, 8, stride=2)
+        self.mix = nn.Conv2d(32, spec.channels, 1)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Reconstructed images ``[B, C, H, W]`` in normalised units."""
+        x = self.dense(z).view(-1, 64, *self.seed).to(memory_format=torch.channels_last)
+        for deconvolve in self.widen:
+            x = nnf.leaky_relu_(deconvolve(x), LEAK)
+        # Nothing stands between the last two layers, so they are one linear map: composing their kernels gives the
+        # same function and gradients at an eighth of the arithmetic.
+        mix = self.mix.weight.flatten(1)  # [C, 32]
+        kernel = torch.einsum("iokl,co->ickl", self.last.weight, mix)
+        bias = mix @ self.last.bias + self.mix.bias  # type: ignore[operator]
+        x = nnf.conv_transpose2d(x, kernel, bias, stride=2)
+        return x[:, :, : self.size[0], : self.size[1]]
+
+
+class VectorEncoder(nn.Module):
+    """Dense 32, 64 (Tanh), 256, then two heads of 256.
+
+    # Deviation: the table says "Dense 256 & Dense 512" for mean and variance, which must have the same size.
+    """
+
+    def __init__(self, size: int, latent: int) -> None:
+        super().__init__()
+        self.trunk = nn.Sequential(nn.Linear(size, 32), nn.Tanh(), nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, 256))
+        self.heads = nn.Linear(256, 2 * latent)
+
+    def forward(self, x: Tensor, batch_statistics: bool = False) -> tuple[Tensor, Tensor]:  # noqa: ARG002 (same call)
+        """Mean and log variance ``[B, latent]`` of vectors ``[B, size]``."""
+        mean, log_variance = self.heads(self.trunk(x)).chunk(2, 1)
+        return mean, log_variance
+
+
+class VAE(nn.Module):
+    """Recognition model q(z|s) and generative model p(s|z)."""
+
+    def __init__(self, spec: ObservationSpec, latent: int) -> None:
+        super().__init__()
+        self.encoder: nn.Module
+        self.decoder: nn.Module
+        self.is_image = spec.kind == "image"
+        if self.is_image:
+            self.encoder, self.decoder = ImageEncoder(spec, latent), ImageDecoder(spec, latent)
+        else:
+            self.encoder = VectorEncoder(spec.size, latent)
+            self.decoder = nn.Sequential(
+                nn.Linear(latent, 32), nn.Tanh(), nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, spec.size)
+            )
+
+    def normalise(self, features: Tensor) -> Tensor:
+        """Λ of Eq. (16): pixels to [-1, 1]; vectors as they are (Sec. 6.3: "no normalization")."""
+        return features.mul(1 / 127.5).sub_(1.0) if self.is_image else features
+
+    def encode(self, x: Tensor, batch_statistics: bool = False) -> tuple[Tensor, Tensor]:
+        """Mean and log variance of the latent of normalised observations."""
+        mean, log_variance = self.encoder(x, batch_statistics)
+        # A log variance beyond these overflows its exponential or stops every gradient.
+        return mean, log_variance.clamp(-20.0, 10.0)
+
+    def decode(self, z: Tensor) -> Tensor:
+        """Reconstruction of a latent, in normalised units."""
+        out: Tensor = self.decoder(z)
+        return out
+
+
+def _after_convolutions(side: int) -> int:
+    for _ in range(4):
+        side = (side - 3) // 2 + 1
+    return side

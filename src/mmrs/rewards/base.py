@@ -1,0 +1,152 @@
+"""The contract of a reward: `compute` is pure, `update` learns, `causal` says who may call it step by step."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from mmrs.errors import InputError, NotCausalError
+from mmrs.rollout import Rollout
+from mmrs.spaces import action_spec, observation_spec
+
+Memory = dict[str, Any]
+"""What a reward remembers from rollout to rollout: tensors by name (or such dictionaries, for wrappers)."""
+Terms = dict[str, Tensor]
+"""Parts of a reward by name, each ``[T, N]``; the reward is their sum."""
+Metrics = dict[str, float]
+
+
+class IntrinsicReward(nn.Module):
+    """A bonus for exploring, made from spaces and computed from rollouts.
+
+    A host calls two methods. `compute` gives the bonus of each step and never changes the module. `update` learns from
+    a rollout and is the only method that does. What learns lives in the module and its `state_dict()`, optimiser and
+    generator included; what merely remembers (counts of the running episode, say) goes in and out as `memory`.
+
+    A new reward implements `score`, and `learn` and `initial_memory` if it has anything to learn or to remember.
+    """
+
+    causal: ClassVar[bool] | bool = False
+    """Whether the bonus of step t needs nothing later than step t. Only then may it be asked for step by step."""
+
+    def __init__(
+        self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], *, seed: int = 0
+    ) -> None:
+        super().__init__()
+        self.observation_space, self.action_space = observation_space, action_space
+        self.observation_spec = observation_spec(observation_space)
+        self.action_spec = action_spec(action_space)
+        self.generator = torch.Generator().manual_seed(seed)
+        """All randomness of the module; lives on the CPU, so that runs do not depend on the device's generator."""
+        self.optimizer: torch.optim.Optimizer | None = None
+        self.updates = 0
+        """How often `update` has learned."""
+
+    # --- what hosts call --------------------------------------------------------------------------------------------
+
+    def compute(self, rollout: Rollout, memory: Memory | None = None) -> tuple[Tensor, Memory]:
+        """The bonus of each step, ``[T, N]``, and the memory to pass along with the next rollout.
+
+        Args:
+            rollout: what the agents saw.
+            memory: what the previous call returned; None: every episode starts with this rollout.
+        """
+        terms, memory = self.compute_terms(rollout, memory)
+        return torch.stack(list(terms.values())).sum(0), memory
+
+    @torch.no_grad()
+    def compute_terms(self, rollout: Rollout, memory: Memory | None = None) -> tuple[Terms, Memory]:
+        """As `compute`, with the parts of the bonus apart: they sum to it, and are what logs should show."""
+        self.check(rollout)
+        template = self.initial_memory(rollout.num_envs, torch.device("meta"))
+        if memory is None:
+            memory = self.initial_memory(rollout.num_envs, rollout.device)
+        else:
+            _check_memory(memory, template, type(self).__name__)
+        terms, memory = self.score(rollout, memory)
+        return {name: torch.where(rollout.valid, term, 0.0) for name, term in terms.items()}, memory
+
+    def update(self, rollout: Rollout) -> Metrics:
+        """Learn from a rollout; returns what the learning measured. The only method that changes the module."""
+        self.check(rollout)
+        if not bool(rollout.valid.any()):
+            return {}
+        metrics = self.learn(rollout)
+        self.updates += 1
+        return metrics
+
+    # --- what a reward implements -----------------------------------------------------------------------------------
+
+    def score(self, rollout: Rollout, memory: Memory) -> tuple[Terms, Memory]:
+        """The parts of the bonus and the new memory, changing neither the module nor the memory given."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement score().")
+
+    def learn(self, rollout: Rollout) -> Metrics:  # noqa: ARG002 (rewards that only count have nothing to learn)
+        """Train on a rollout with at least one valid step."""
+        return {}
+
+    def initial_memory(self, num_envs: int, device: torch.device) -> Memory:  # noqa: ARG002
+        """The memory of environments whose episodes start now."""
+        return {}
+
+    # --- shared -----------------------------------------------------------------------------------------------------
+
+    def check(self, rollout: Rollout) -> None:
+        """Refuse a rollout that does not fit the spaces this reward was made for."""
+        self.observation_spec.check(rollout.obs, "obs")
+        self.observation_spec.check(rollout.final_obs.unsqueeze(0), "final_obs")
+        self.action_spec.check(rollout.actions)
+
+    def train(self, mode: bool = True) -> IntrinsicReward:  # noqa: ARG002
+        """Nothing to switch: `compute` always scores and `update` always learns."""
+        return super().train(False)
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """What `state_dict()` holds beside weights and buffers."""
+        optimizer = self.optimizer.state_dict() if self.optimizer else {}
+        return {"generator": self.generator.get_state(), "updates": self.updates, "optimizer": optimizer}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Restore what `get_extra_state` gave."""
+        self.generator.set_state(state["generator"].cpu())
+        self.updates = int(state["updates"])
+        if self.optimizer:
+            self.optimizer.load_state_dict(state["optimizer"])
+
+    def _apply(self, fn: Any, recurse: bool = True) -> IntrinsicReward:
+        """Move the optimiser's moments with the weights: `bonus.to(device)` is all the device handling."""
+        super()._apply(fn, recurse)
+        for moments in self.optimizer.state.values() if self.optimizer else ():
+            for name, value in moments.items():
+                moments[name] = fn(value) if isinstance(value, Tensor) else value
+        return self
+
+
+def require_causal(reward: IntrinsicReward, host: str) -> None:
+    """Refuse, for a host that works step by step, a reward that needs the whole rollout."""
+    if not reward.causal:
+        raise NotCausalError(
+            f"{type(reward).__name__} is not causal: its bonus of a step depends on later steps of the rollout, so "
+            f"{host}, which asks step by step, would get other values than the method defines. Use a causal reward "
+            "(jfi, ride or rnd, for example), or a host that collects rollouts, such as PPO."
+        )
+
+
+def _check_memory(memory: Memory, template: Memory, owner: str) -> None:
+    """Refuse memory of another reward or of another number of environments."""
+    if memory.keys() != template.keys():
+        raise InputError(
+            f"memory holds {sorted(memory)}, but {owner} keeps {sorted(template)}. Pass what compute() of the same "
+            "reward returned, or None to start afresh."
+        )
+    for name, value in template.items():
+        if isinstance(value, dict):
+            _check_memory(memory[name], value, owner)
+        elif memory[name].shape != value.shape:
+            raise InputError(
+                f"memory[{name!r}] has shape {tuple(memory[name].shape)}, expected {tuple(value.shape)} for this "
+                "number of environments. Keep one memory per set of environments."
+            )

@@ -1,0 +1,87 @@
+"""Simple alternatives to JFI on exact counts, to compare it with: the same visits, other formulas."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, get_args
+
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+from mmrs.errors import InputError
+from mmrs.functional.fairness import gain
+from mmrs.rewards.base import IntrinsicReward, Memory, Terms
+from mmrs.rewards.jfi import require_states
+from mmrs.rewards.visits import CountedVisits, Scope, count_visits, initial_counts
+from mmrs.rollout import Rollout, VisitSlots
+
+Form = Literal["bonus", "penalty", "entropy", "coverage", "decay"]
+
+
+class CountReward(IntrinsicReward):
+    """A bonus from n, the visits of the state a step leads to, or from all counts; times `weight`.
+
+    - ``bonus``: 1/√n
+    - ``penalty``: 1/√n − 1, never positive
+    - ``decay``: exp(−n/10), the way a trained novelty network fades
+    - ``entropy``: γ_G H(t+1) − H(t) of the plug-in entropy over log S
+    - ``coverage``: γ_G C(t+1) − C(t) of the share of states seen
+    """
+
+    causal = True
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        *,
+        form: Form = "bonus",
+        weight: float | None = None,
+        gamma_g: float = 1.0,
+        scope: Scope = "episode",
+        seed: int = 0,
+    ) -> None:
+        """Args:
+        observation_space: Discrete.
+        action_space: any supported space.
+        form: which formula.
+        weight: default 0.1 for the differences, 1/S for the penalty and 0.1/S for the others: the scale of a step
+            cost of 0.1/S.
+        gamma_g: discount inside the differences.
+        scope: counts "episode" by episode or for "life".
+        seed: unused randomness seed, as every reward takes one.
+        """
+        super().__init__(observation_space, action_space, seed=seed)
+        require_states(self, form)
+        if form not in get_args(Form) or scope not in ("episode", "life"):
+            raise InputError(f"counts(form={form!r}, scope={scope!r}): expected form in {get_args(Form)}, scope episode or life.")
+        default = {"entropy": 0.1, "coverage": 0.1, "penalty": 1.0 / self.observation_spec.size}
+        self.form, self.gamma_g, self.scope = form, gamma_g, scope
+        self.weight = default.get(form, 0.1 / self.observation_spec.size) if weight is None else weight
+
+    def score(self, rollout: Rollout, memory: Memory) -> tuple[Terms, Memory]:
+        """The weighted formula at each step."""
+        before, after = rollout.pairs(self.observation_spec.states)
+        visits, memory = count_visits(rollout, before, after, memory, scope=self.scope)
+        return {self.form: self.weight * self._formula(visits)}, memory
+
+    def _formula(self, visits: CountedVisits) -> Tensor:
+        if self.form in ("entropy", "coverage"):
+            return gain(*self._potentials(visits), self.gamma_g)
+        n = VisitSlots.after(visits.curve.earlier).double() + 1.0
+        if self.form == "decay":
+            return torch.exp(-0.1 * n)
+        return n.rsqrt() - (1.0 if self.form == "penalty" else 0.0)
+
+    def _potentials(self, visits: CountedVisits) -> tuple[Tensor, Tensor]:
+        curve, size = visits.curve, self.observation_spec.size
+        if self.form == "coverage":
+            values = curve.distinct.double() / size
+        else:
+            values = curve.entropy() / max(math.log(size), 1e-12)  # a single state has entropy 0 of 0
+        return VisitSlots.before(values), VisitSlots.after(values)
+
+    def initial_memory(self, num_envs: int, device: torch.device) -> Memory:
+        """No visits."""
+        return initial_counts(num_envs, self.observation_spec.size, device)

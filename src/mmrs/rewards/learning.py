@@ -1,0 +1,40 @@
+"""What rewards that train a network share: the optimiser, its decaying rate, and minibatches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import Tensor, nn
+
+from mmrs.errors import InputError
+from mmrs.rewards.base import IntrinsicReward
+
+
+def adam(parameters: Iterable[nn.Parameter], learning_rate: float) -> torch.optim.Adam:
+    """Adam in one fused call a step, on the CPU too: small networks wait for Python more than for arithmetic."""
+    if not learning_rate > 0:
+        raise InputError(f"learning rate {learning_rate}: expected a positive number.")
+    return torch.optim.Adam(parameters, learning_rate, fused=True)
+
+
+def decay_learning_rate(reward: IntrinsicReward, learning_rate: float, total_updates: int | None) -> None:
+    """Set the rate of this update: falling linearly to 0 over `total_updates`, constant without a total (Sec. 6.2)."""
+    if total_updates is None or reward.optimizer is None:
+        return
+    left = max(0.0, 1.0 - reward.updates / total_updates)
+    for group in reward.optimizer.param_groups:
+        group["lr"] = learning_rate * left
+
+
+def minibatches(items: Tensor, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """Shuffled parts of `items`, at most `batch_size` each and as even as can be: no last batch of one sample."""
+    shuffled = items[torch.randperm(len(items), generator=generator).to(items.device)]
+    yield from shuffled.tensor_split(-(-len(items) // batch_size))
+
+
+def gradient_step(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    """One step down the gradient of a scalar loss."""
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimizer.step()

@@ -1,0 +1,80 @@
+"""Weights and sums of rewards, every term logged on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import nn
+
+from mmrs.errors import InputError
+from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
+from mmrs.rollout import Rollout
+
+
+class Weighted(IntrinsicReward):
+    """A reward times a weight, constant or moving linearly to another over a number of updates."""
+
+    def __init__(
+        self, reward: IntrinsicReward, weight: float, *, final_weight: float | None = None, over_updates: int = 0
+    ) -> None:
+        if (final_weight is None) != (over_updates <= 0):
+            raise InputError("Weighted: give final_weight and a positive over_updates together, or neither.")
+        super().__init__(reward.observation_space, reward.action_space)
+        self.reward = reward
+        self.causal = reward.causal
+        self.first_weight, self.final_weight, self.over_updates = weight, final_weight, over_updates
+
+    @property
+    def weight(self) -> float:
+        """The weight now, after `updates` updates."""
+        if self.final_weight is None:
+            return self.first_weight
+        progress = min(1.0, self.updates / self.over_updates)
+        return self.first_weight + progress * (self.final_weight - self.first_weight)
+
+    def score(self, rollout: Rollout, memory: Memory) -> tuple[Terms, Memory]:
+        """The inner terms times the weight."""
+        terms, inner = self.reward.compute_terms(rollout, memory["reward"])
+        return {name: self.weight * term for name, term in terms.items()}, {"reward": inner}
+
+    def learn(self, rollout: Rollout) -> Metrics:
+        """Train the inner reward."""
+        return {**self.reward.update(rollout), "weight": self.weight}
+
+    def initial_memory(self, num_envs: int, device: torch.device) -> Memory:
+        """The inner memory."""
+        return {"reward": self.reward.initial_memory(num_envs, device)}
+
+
+class Sum(IntrinsicReward):
+    """The sum of several rewards; terms are called ``name/term``."""
+
+    def __init__(self, rewards: Mapping[str, IntrinsicReward]) -> None:
+        if not rewards:
+            raise InputError("Sum of no rewards: pass at least one, as {name: reward}.")
+        first = next(iter(rewards.values()))
+        for name, reward in rewards.items():
+            if (reward.observation_spec, reward.action_spec) != (first.observation_spec, first.action_spec):
+                raise InputError(f"Sum: {name!r} was made for other spaces than the rest; make all from one environment.")
+        super().__init__(first.observation_space, first.action_space)
+        self.rewards = nn.ModuleDict(rewards)
+        self.causal = all(reward.causal for reward in rewards.values())
+
+    def score(self, rollout: Rollout, memory: Memory) -> tuple[Terms, Memory]:
+        """All terms of all rewards."""
+        terms: Terms = {}
+        new: Memory = {}
+        for name, reward in self.rewards.items():
+            inner, new[name] = reward.compute_terms(rollout, memory[name])  # type: ignore[operator]
+            terms |= {f"{name}/{term}": value for term, value in inner.items()}
+        return terms, new
+
+    def learn(self, rollout: Rollout) -> Metrics:
+        """Train each reward."""
+        metrics = {name: reward.update(rollout) for name, reward in self.rewards.items()}  # type: ignore[operator]
+        return {f"{name}/{key}": value for name, inner in metrics.items() for key, value in inner.items()}
+
+    def initial_memory(self, num_envs: int, device: torch.device) -> Memory:
+        """Each reward's memory under its name."""
+        return {name: reward.initial_memory(num_envs, device) for name, reward in self.rewards.items()}  # type: ignore[operator]

@@ -1,0 +1,217 @@
+"""MMRS: multimodal reward shaping (Sec. 5, Algorithm 1): fairness of clustered visits plus VAE novelty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+from mmrs.errors import InputError, near_matches
+from mmrs.functional.clustering import kmeans
+from mmrs.functional.fairness import gain
+from mmrs.functional.losses import gaussian_kl, novelty, vae_loss
+from mmrs.nets.encoders import in_chunks
+from mmrs.nets.init import drawn_from
+from mmrs.nets.vae import VAE
+from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
+from mmrs.rewards.learning import adam, decay_learning_rate, gradient_step, minibatches
+from mmrs.rewards.scaled import RunningScale
+from mmrs.rewards.visits import count_visits, initial_counts
+from mmrs.rollout import Rollout
+
+
+@dataclass(frozen=True)
+class MMRSConfig:
+    """Every number of MMRS. The defaults are the corrected form, which reaches sparse goals; `PRESETS` has the others."""
+
+    k: int = 128
+    """Clusters. # Deviation: Sec. 6.2 says 10; with 10 the reward finds a sparse goal no more often than chance."""
+    clusters: Literal["joint", "env"] = "joint"
+    """One k-means over the rollout, so that labels mean the same in all environments, or one an environment.
+    # Deviation: Algorithm 1 clusters each trajectory by itself."""
+    kmeans_iterations: int = 10
+    """Lloyd passes. # Unstated."""
+    latent: Literal["mean", "sample"] = "mean"
+    """Cluster the latent mean or a sample. # Deviation: Algorithm 1 says latent variables; a sample is mostly noise."""
+    restart: Literal["rollout", "episode"] = "rollout"
+    """Where counts start afresh. Sec. 6.2 calls a rollout of 128 steps an episode."""
+    gamma_g: float = 1.0
+    """Discount in Eq. (11). # Deviation: the paper uses the learner's; below 1 the gain sums to about nothing."""
+    lambda_g: float = 0.03
+    """Weight of the global reward. # Deviation: Sec. 6.2 has 0.1 on the bare gain; this one weighs a scaled bonus."""
+    lambda_l: float = 0.0
+    """Weight of the local reward, off by default: it changed nothing measurable, and costs a pass of the decoder.
+    # Deviation: 0.1 in Sec. 6.2."""
+    scale_global: bool = True
+    """Centre the gain and divide it by its running standard deviation. # Deviation: the paper adds it as it is."""
+    novelty: Literal["mean", "sum"] = "mean"
+    """Average or sum the squared error of Eq. (16) over the observation. # Deviation: Eq. (16) sums."""
+    decoder_variance: float = 0.01
+    """Variance of p(s|z). # Deviation: 1 is implied; then the posterior collapses and the latent is noise."""
+    author_loss: bool = False
+    """Weigh the loss as the authors' sister code does: KL summed and error averaged over the batch."""
+    batch_statistics: bool = False
+    """Score with the batch statistics of batch normalisation, as a module left in training mode does."""
+    latent_dim: int | None = None
+    """Size of the latent; None: 512 for images, 256 else (the tables of the appendix)."""
+    learning_rate: float = 5e-4
+    """Of Adam. # Unstated: "low"; this is the sister code's."""
+    total_updates: int | None = None
+    """Updates over which the rate falls linearly to 0 (Sec. 6.2); None: constant."""
+    batch_size: int = 64
+    """States a gradient step (Sec. 6.2)."""
+    epochs: int = 1
+    """Passes over the rollout an update. # Unstated: Algorithm 1 trains once per rollout."""
+
+
+_LITERAL = MMRSConfig(
+    k=10, clusters="env", latent="sample", gamma_g=0.99, lambda_g=0.1, lambda_l=0.1,
+    scale_global=False, novelty="sum", decoder_variance=1.0,
+)  # fmt: skip
+PRESETS: dict[str, MMRSConfig] = {
+    "default": MMRSConfig(),
+    "paper": _LITERAL,  # Sec. 6.2: the Atari weights
+    "paper-bullet": replace(_LITERAL, lambda_g=0.01, lambda_l=0.001),  # Sec. 6.3
+    "author": replace(_LITERAL, latent="mean", novelty="mean", author_loss=True, batch_statistics=True),
+}
+
+
+class MMRS(IntrinsicReward):
+    """``λ_G G + λ_L N``: terms ``global`` and ``local``. Not causal: the clusters are those of the whole rollout."""
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        *,
+        preset: str | MMRSConfig = "default",
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
+        """Args:
+        observation_space: Box or Discrete.
+        action_space: any supported space.
+        preset: name in `PRESETS`, or a configuration of one's own.
+        seed: of weights, minibatches, latent noise and k-means starts.
+        **options: fields of `MMRSConfig` that differ from the preset.
+        """
+        super().__init__(observation_space, action_space, seed=seed)
+        self.config = config = _resolve(preset, options)
+        image = self.observation_spec.kind == "image"
+        with drawn_from(self.generator):
+            self.vae = VAE(self.observation_spec, config.latent_dim or (512 if image else 256)).eval()
+        if image:
+            self.vae = self.vae.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.optimizer = adam(self.vae.parameters(), config.learning_rate)
+        self.scale = RunningScale("reward", centre=True, causal=False)
+
+    # --- the reward -------------------------------------------------------------------------------------------------
+
+    def score(self, rollout: Rollout, memory: Memory) -> tuple[Terms, Memory]:
+        """The two weighted terms, Eq. (17)."""
+        generator = torch.Generator()
+        generator.set_state(self.generator.get_state())  # a copy: scoring must not advance the module's own
+        latents, errors = self._encode(rollout.states, generator)
+        labels = self._cluster(rollout, latents, generator)
+        fairness = self._global(rollout, *labels)
+        if self.config.scale_global:
+            shift, scale, memory = self.scale(fairness, rollout.valid, memory)
+            fairness = (fairness - shift) / scale
+        local = errors[rollout.before] if errors is not None else torch.zeros_like(fairness)
+        terms = {"global": self.config.lambda_g * fairness, "local": self.config.lambda_l * local}
+        return {name: term.float() for name, term in terms.items()}, memory
+
+    def _encode(self, states: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor | None]:
+        """Latents ``[S, z]`` to cluster, and the novelty ``[S]`` of each state where it is paid for."""
+        config, spec = self.config, self.observation_spec
+
+        def encode(obs: Tensor) -> Tensor:
+            x = self.vae.normalise(spec.features(obs))
+            mean, log_variance = self.vae.encode(x, config.batch_statistics)
+            z = mean if config.latent == "mean" else mean + (0.5 * log_variance).exp() * _noise(mean, generator)
+            if not config.lambda_l:
+                return z
+            error = novelty(x, self.vae.decode(z), average=config.novelty == "mean")  # Eq. (16)
+            return torch.cat([z, error.unsqueeze(1)], 1)
+
+        out = in_chunks(encode, states)
+        return (out[:, :-1], out[:, -1]) if config.lambda_l else (out, None)
+
+    def _cluster(self, rollout: Rollout, latents: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Cluster of s_t and of s_{t+1}, each ``[T, N]`` (Eq. 13)."""
+        config = self.config
+        if config.clusters == "joint":
+            x, mask = latents.unsqueeze(0), rollout.visited.unsqueeze(0)
+            labels = kmeans(x, mask, config.k, generator, config.kmeans_iterations).squeeze(0)
+            return labels[rollout.before], labels[rollout.after]
+        rows = rollout.segments("rollout")
+        labels = kmeans(latents[rows.index], rows.mask, config.k, generator, config.kmeans_iterations).flatten()
+        return labels[rows.before], labels[rows.after]
+
+    def _global(self, rollout: Rollout, before: Tensor, after: Tensor) -> Tensor:
+        """G of each step, ``[T, N]`` (Eqs. 11 and 14); k stays in the denominator however few states there were."""
+        config = self.config
+        counts = initial_counts(rollout.num_envs, config.k, rollout.device)
+        scope: Literal["life", "episode"] = "life" if config.restart == "rollout" else "episode"
+        visits, _ = count_visits(rollout, before, after, counts, scope=scope)
+        return gain(*visits.index_change(config.k), config.gamma_g)
+
+    def initial_memory(self, num_envs: int, device: torch.device) -> Memory:
+        """Statistics of the global bonus; counts do not outlive a rollout."""
+        return self.scale.initial(num_envs, device) if self.config.scale_global else {}
+
+    # --- learning ---------------------------------------------------------------------------------------------------
+
+    def learn(self, rollout: Rollout) -> Metrics:
+        """Train the VAE on the visited states (last line of Algorithm 1)."""
+        config = self.config
+        decay_learning_rate(self, config.learning_rate, config.total_updates)
+        visited = rollout.visited.nonzero().squeeze(1)
+        parts = []
+        for _ in range(config.epochs):
+            for index in minibatches(visited, config.batch_size, self.generator):
+                parts.append(self._step(rollout.states[index]))
+        kl, error = torch.stack(parts).mean(0).tolist()
+        return {"vae_kl": kl, "vae_error": error}
+
+    def _step(self, obs: Tensor) -> Tensor:
+        """One gradient step; returns mean KL and mean squared error of the batch."""
+        assert self.optimizer is not None
+        x = self.vae.normalise(self.observation_spec.features(obs))
+        self.vae.train(len(obs) > 1)  # one sample has no batch statistics
+        mean, log_variance = self.vae.encode(x)
+        z = mean + (0.5 * log_variance).exp() * _noise(mean, self.generator)
+        reconstruction = self.vae.decode(z)
+        # KL.sum() + MSE.mean() over a batch is, up to a factor that Adam ignores, the loss with this variance.
+        variance = 0.5 * x.numel() if self.config.author_loss else self.config.decoder_variance
+        gradient_step(self.optimizer, vae_loss(x, reconstruction, mean, log_variance, variance).mean())  # Eq. (15)
+        self.vae.eval()
+        error = (x - reconstruction).detach().square().mean()
+        return torch.stack([gaussian_kl(mean, log_variance).detach().mean(), error])
+
+
+def _noise(like: Tensor, generator: torch.Generator) -> Tensor:
+    return torch.randn(like.shape, generator=generator).to(like.device, non_blocking=True)
+
+
+def _resolve(preset: str | MMRSConfig, options: dict[str, Any]) -> MMRSConfig:
+    """The preset with its options; refuses unknown names and impossible numbers."""
+    if isinstance(preset, str) and preset not in PRESETS:
+        raise InputError(f"mmrs has no preset {preset!r}. {near_matches(preset, PRESETS)}")
+    known = {f.name for f in fields(MMRSConfig)}
+    for name in options.keys() - known:
+        raise InputError(f"mmrs has no option {name!r}. {near_matches(name, known)}")
+    config = replace(PRESETS[preset] if isinstance(preset, str) else preset, **options)
+    choices = {
+        "clusters": ("joint", "env"), "latent": ("mean", "sample"), "restart": ("rollout", "episode"),
+        "novelty": ("mean", "sum"),
+    }  # fmt: skip
+    for name, allowed in choices.items():
+        if getattr(config, name) not in allowed:
+            raise InputError(f"mmrs({name}={getattr(config, name)!r}): expected one of {allowed}.")
+    if min(config.k, config.batch_size, config.epochs, config.latent_dim or 1) < 1 or config.decoder_variance <= 0:
+        raise InputError("mmrs: k, batch_size, epochs and latent_dim must be at least 1, decoder_variance above 0.")
+    return config

@@ -1,0 +1,54 @@
+"""RE3: random encoders for efficient exploration (Seo et al. 2021; Appendix C.1)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from gymnasium import spaces
+
+from mmrs.errors import InputError
+from mmrs.functional.neighbours import knn_distances
+from mmrs.nets.encoders import in_chunks, make_encoder
+from mmrs.nets.init import drawn_from
+from mmrs.rewards.base import IntrinsicReward, Memory, Terms
+from mmrs.rollout import Rollout
+
+
+class RE3(IntrinsicReward):
+    """``log(‖x_i − x_i^k‖ + 1)``: distance of s_t to its k-th neighbour in the trajectory, in a frozen random space."""
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        *,
+        k: int = 3,
+        latent_dim: int = 128,
+        trajectory: Literal["rollout", "episode"] = "rollout",
+        seed: int = 0,
+    ) -> None:
+        """Args:
+        observation_space: Box or Discrete.
+        action_space: any supported space.
+        k: which neighbour (3 in Seo et al.).
+        latent_dim: size of the embedding.
+        trajectory: what a state is compared with: its environment's "rollout" or its "episode" within it.
+        seed: of the random encoder.
+        """
+        super().__init__(observation_space, action_space, seed=seed)
+        if k < 1 or latent_dim < 1 or trajectory not in ("rollout", "episode"):
+            raise InputError(
+                f"re3(k={k}, latent_dim={latent_dim}, trajectory={trajectory!r}): expected k and latent_dim from 1, "
+                "trajectory 'rollout' or 'episode'."
+            )
+        self.k, self.trajectory = k, trajectory
+        with drawn_from(self.generator):
+            self.encoder = make_encoder(self.observation_spec, latent_dim).requires_grad_(False)
+
+    def score(self, rollout: Rollout, memory: Memory) -> tuple[Terms, Memory]:
+        """The reward of s_t, which the paper indexes by i."""
+        embeddings = in_chunks(lambda obs: self.encoder(self.observation_spec.features(obs)), rollout.states)
+        segments = rollout.segments(self.trajectory)
+        distance = knn_distances(embeddings[segments.index], segments.mask, self.k).flatten()
+        return {"re3": torch.log1p(distance[segments.before])}, memory  # Eq. (20)

@@ -1,0 +1,95 @@
+"""RND: random network distillation (Burda et al. 2019; Appendix C.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from mmrs.errors import InputError
+from mmrs.functional.losses import distillation_error
+from mmrs.nets.encoders import in_chunks, make_encoder
+from mmrs.nets.init import drawn_from, orthogonal
+from mmrs.nets.norm import RunningNorm
+from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
+from mmrs.rewards.learning import adam, decay_learning_rate, gradient_step, minibatches
+from mmrs.rollout import Rollout
+
+
+class RND(IntrinsicReward):
+    """``‖ĥ(s') − h(s')‖²``: how badly a trained network predicts a fixed random one at the state a step leads to."""
+
+    causal = True
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        *,
+        latent_dim: int = 512,
+        extra_layers: int = 2,
+        learning_rate: float = 1e-4,
+        total_updates: int | None = None,
+        batch_size: int = 256,
+        epochs: int = 1,
+        clip: float = 5.0,
+        seed: int = 0,
+    ) -> None:
+        """Args:
+        observation_space: Box or Discrete.
+        action_space: any supported space.
+        latent_dim: size of the embedding (512 in Burda et al.).
+        extra_layers: dense layers the predictor has beyond the target (2 in Burda et al.).
+        learning_rate: of Adam.
+        total_updates: updates over which the rate falls to 0; None: constant.
+        batch_size: states a gradient step.
+        epochs: passes over the rollout an update.
+        clip: bound of the normalised observation.
+        seed: of weights and minibatches.
+        """
+        super().__init__(observation_space, action_space, seed=seed)
+        if min(latent_dim, batch_size, epochs) < 1 or extra_layers < 0:
+            raise InputError("rnd: latent_dim, batch_size and epochs must be at least 1, extra_layers at least 0.")
+        self.learning_rate, self.total_updates = learning_rate, total_updates
+        self.batch_size, self.epochs = batch_size, epochs
+        spec, image = self.observation_spec, self.observation_spec.kind == "image"
+        shape = (spec.channels, *spec.image_size) if image else (spec.size,)
+        # Pixels are guessed to spread over half their range until statistics exist, and vary by one grey level at least.
+        guess = {"mean": 127.5, "std": 127.5, "floor": 1.0} if image else {"mean": 0.0, "std": 1.0, "floor": 1e-3}
+        self.norm = RunningNorm(shape, **guess, clip=clip)
+        with drawn_from(self.generator):
+            self.target = make_encoder(spec, latent_dim, normalised=True).requires_grad_(False)
+            layers: list[nn.Module] = [make_encoder(spec, latent_dim, normalised=True)]
+            for _ in range(extra_layers):
+                layers += [nn.ReLU(), orthogonal(nn.Linear(latent_dim, latent_dim))]
+            self.predictor = nn.Sequential(*layers)
+        self.optimizer = adam(self.predictor.parameters(), learning_rate)
+
+    def score(self, rollout: Rollout, memory: Memory) -> tuple[Terms, Memory]:
+        """The prediction error at each true successor."""
+        _, error = rollout.pairs(lambda states: in_chunks(self._error, states))
+        return {"rnd": error}, memory  # Eq. (24)
+
+    def _error(self, obs: Tensor) -> Tensor:
+        x = self.norm(self.observation_spec.features(obs))
+        return distillation_error(self.predictor(x), self.target(x))
+
+    def learn(self, rollout: Rollout) -> Metrics:
+        """Refresh the input statistics, then train the predictor.
+
+        # Deviation: Eq. (23) trains on s_t while Eq. (24) pays for s_{t+1}; we train on what is paid for, or the last
+        # state of an episode would stay novel for ever.
+        """
+        decay_learning_rate(self, self.learning_rate, self.total_updates)
+        paid = torch.unique(rollout.after[rollout.valid])
+        for part in rollout.states[paid].split(256):
+            self.norm.update(self.observation_spec.features(part))
+        losses = []
+        for _ in range(self.epochs):
+            for index in minibatches(paid, self.batch_size, self.generator):
+                loss = self._error(rollout.states[index]).mean()  # Eq. (23)
+                gradient_step(self.optimizer, loss)
+                losses.append(loss.detach())
+        return {"rnd_loss": float(torch.stack(losses).mean())}

@@ -1,0 +1,108 @@
+"""The scale of a bonus: division by a running standard deviation, and centring."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from mmrs.errors import InputError
+from mmrs.functional.recurrence import linear_recurrence
+from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
+from mmrs.rollout import Rollout
+
+
+@dataclass(frozen=True)
+class RunningScale:
+    """Shift and divisor that bring a bonus to unit spread, from all it was shown, with old steps fading.
+
+    A pure function with explicit memory. Where the bonus is causal each step is scaled by what was known at that step,
+    so that asking step by step gives what asking for the whole rollout gives; else one scale serves the rollout.
+    """
+
+    by: Literal["reward", "return"]
+    """Spread of the bonus itself, or of its discounted return (as random network distillation does)."""
+    centre: bool
+    """Subtract the running mean, so that living longer is not paid by itself."""
+    causal: bool
+    gamma: float = 0.99
+    """Discount of the return."""
+    horizon: int = 12_800
+    """Steps over which the past fades by 1/e: a hundred rollouts of 128 steps."""
+
+    def initial(self, num_envs: int, device: torch.device) -> Memory:
+        """Nothing seen yet."""
+        moments = torch.zeros(4, dtype=torch.float64, device=device)  # weight, Σ bonus, Σ x, Σ x²
+        return {"moments": moments, "trace": torch.zeros(num_envs, dtype=torch.float64, device=device)}
+
+    def __call__(self, bonus: Tensor, valid: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Memory]:
+        """Shift and divisor for each step, ``[T, 1]`` (or ``[1, 1]``), and the new memory: ``(bonus - shift) / scale``.
+
+        Args:
+            bonus: ``[T, N]``.
+            valid: ``[T, N]`` bool; other steps leave the statistics alone.
+            memory: from `initial` or the previous call.
+        """
+        bonus = bonus.double() * valid
+        # The bonus of a step that is not valid counts as 0 in the return: time passes there too.
+        trace = linear_recurrence(bonus, self.gamma, memory["trace"]) if self.by == "return" else bonus
+        spread = trace * valid
+        sums = torch.stack([valid.double(), bonus, spread, spread.square()]).sum(2).T  # [T, 4]
+        moments = linear_recurrence(sums, 1.0 - 1.0 / self.horizon, memory["moments"])
+        new = {"moments": moments[-1], "trace": trace[-1] if self.by == "return" else memory["trace"]}
+        weight, total, x, xx = (moments if self.causal else moments[-1:]).clamp_min(-torch.inf).unbind(1)
+        weight = weight.clamp_min(1e-12)
+        mean = x / weight
+        std = (xx / weight - mean.square()).clamp_min(0.0).sqrt()
+        # A bonus that has not varied so far has no spread to divide by; its size is the next best unit.
+        flat = std <= 1e-7 * mean.abs()
+        scale = torch.where(flat, torch.where(mean == 0, 1.0, mean.abs()), std)
+        shift = total / weight if self.centre else torch.zeros_like(total)
+        return shift.unsqueeze(1), scale.unsqueeze(1), new
+
+
+class Scaled(IntrinsicReward):
+    """Divides a reward by the running standard deviation of its discounted return, or of itself.
+
+    The reward is divided, never replaced by that return. Centring subtracts the running mean: a bonus that is positive
+    at every step pays for staying alive, and a goal that ends the episode then looks like a loss.
+    """
+
+    def __init__(
+        self,
+        reward: IntrinsicReward,
+        *,
+        by: Literal["reward", "return"] = "return",
+        centre: bool = False,
+        gamma: float = 0.99,
+        horizon: int = 12_800,
+    ) -> None:
+        if by not in ("reward", "return"):
+            raise InputError(f"Scaled(by={by!r}): expected 'reward' or 'return'.")
+        if horizon < 1 or not 0 <= gamma <= 1:
+            raise InputError(f"Scaled(gamma={gamma}, horizon={horizon}): expected 0 <= gamma <= 1 and horizon >= 1.")
+        super().__init__(reward.observation_space, reward.action_space)
+        self.reward = reward
+        self.causal = reward.causal
+        self.scale = RunningScale(by, centre, reward.causal, gamma, horizon)
+
+    def score(self, rollout: Rollout, memory: Memory) -> tuple[Terms, Memory]:
+        """The inner terms, each divided by the scale of their sum; the shift is a term of its own."""
+        terms, inner = self.reward.compute_terms(rollout, memory["reward"])
+        total = torch.stack(list(terms.values())).sum(0)
+        shift, scale, new = self.scale(total, rollout.valid, memory["scale"])
+        terms = {name: (term / scale).to(term.dtype) for name, term in terms.items()}
+        if self.scale.centre:
+            terms["centre"] = (-shift / scale).to(total.dtype).expand_as(total)
+        return terms, {"reward": inner, "scale": new}
+
+    def learn(self, rollout: Rollout) -> Metrics:
+        """Train the inner reward; the scale learns by being asked."""
+        return self.reward.update(rollout)
+
+    def initial_memory(self, num_envs: int, device: torch.device) -> Memory:
+        """The inner memory and the statistics of the bonus."""
+        inner = self.reward.initial_memory(num_envs, device)
+        return {"reward": inner, "scale": self.scale.initial(num_envs, device)}

@@ -1,0 +1,66 @@
+"""Counting visits of numbered states along a rollout, episode by episode or for life."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from mmrs.functional.fairness import VisitCurve, visit_curve
+from mmrs.rewards.base import Memory
+from mmrs.rollout import Rollout, VisitSlots
+
+Scope = Literal["episode", "life"]
+
+
+@dataclass(frozen=True)
+class CountedVisits:
+    """The slots of a rollout's visits and what is known at each."""
+
+    slots: VisitSlots
+    curve: VisitCurve
+
+    def index_change(self, k: int) -> tuple[Tensor, Tensor]:
+        """J before and after each step, each ``[T, N]``; a state an episode starts in is counted, never paid."""
+        index = self.curve.index(k)
+        return VisitSlots.before(index), VisitSlots.after(index)
+
+
+def initial_counts(num_envs: int, k: int, device: torch.device) -> Memory:
+    """No visits yet, every environment about to start an episode."""
+    return {
+        "counts": torch.zeros(num_envs, k, dtype=torch.int64, device=device),
+        "fresh": torch.ones(num_envs, dtype=torch.bool, device=device),
+    }
+
+
+def count_visits(
+    rollout: Rollout, before: Tensor, after: Tensor, memory: Memory, *, scope: Scope, count_start: bool = True
+) -> tuple[CountedVisits, Memory]:
+    """Count the visits of a rollout on top of what memory holds.
+
+    Args:
+        rollout: gives the order of visits and the ends of episodes.
+        before: ``[T, N]`` number of s_t.
+        after: ``[T, N]`` number of the true s_{t+1}.
+        memory: from `initial_counts` or the previous call.
+        scope: whether counts start afresh with each episode, or never.
+        count_start: whether the state an episode starts in is a visit.
+    """
+    slots = rollout.visit_slots(memory["fresh"])
+    if not count_start:
+        slots = replace(slots, counted=slots.counted & _is_successor(slots.counted))
+    
+    episode = slots.episode if scope == "episode" else torch.zeros_like(slots.episode)
+    labels = torch.stack([before, after], 1).flatten(0, 1).T.contiguous()  # [N, 2T]
+    curve = visit_curve(labels, slots.counted, episode, memory["counts"])
+    last = episode[:, -1:]
+    counts = torch.where(last == 0, memory["counts"], 0)
+    counts = counts.scatter_add(1, labels, (slots.counted & (episode == last)).to(torch.int64))
+    return CountedVisits(slots, curve), {"counts": counts, "fresh": rollout.fresh_after}
+
+
+def _is_successor(slots: Tensor) -> Tensor:
+    return torch.arange(slots.shape[1], device=slots.device) % 2 == 1

@@ -1,0 +1,255 @@
+"""`Rollout`: what an agent saw, and all that a reward may read. It never holds the extrinsic reward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mmrs.errors import InputError
+
+Array = Tensor | NDArray[np.generic]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Rollout:
+    """T steps of N environments, time first. NumPy arrays are taken as they are (no copy where none is needed)."""
+
+    obs: Tensor
+    """``[T+1, N, *obs]``: the state before each step, then the state after the last; uint8 stays uint8."""
+    actions: Tensor
+    """``[T, N, *act]``"""
+    terminated: Tensor
+    """``[T, N]`` bool: this step reached a terminal state."""
+    truncated: Tensor
+    """``[T, N]`` bool: this step was cut off, by a time limit say."""
+    final_obs: Tensor = None  # type: ignore[assignment]
+    """``[M, *obs]``: true last states of the M steps that ended an episode, in row-major order of `done`."""
+    valid: Tensor = None  # type: ignore[assignment]
+    """``[T, N]`` bool: False on padding and on the dummy steps of NEXT_STEP autoreset. Default: all valid."""
+
+    def __post_init__(self) -> None:
+        for name in ("obs", "actions", "terminated", "truncated", "final_obs", "valid"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, _tensor(value, name))
+        if self.valid is None:
+            object.__setattr__(self, "valid", torch.ones_like(self.terminated, dtype=torch.bool))
+        self._check_steps()
+        if self.final_obs is None:
+            object.__setattr__(self, "final_obs", self.obs[0, :0])
+        self._check_final_obs()
+        for name in ("obs", "actions", "final_obs"):
+            _check_finite(getattr(self, name), name)
+
+    def _check_steps(self) -> None:
+        if self.obs.ndim < 2 or self.obs.shape[0] < 2 or self.obs.shape[1] < 1:
+            raise InputError(
+                f"obs has shape {tuple(self.obs.shape)}, expected [T+1, N, ...] with at least one step and one "
+                "environment: the state before each step, then the state after the last."
+            )
+        steps = (self.obs.shape[0] - 1, self.obs.shape[1])
+        if self.actions.shape[:2] != steps:
+            raise InputError(
+                f"actions has shape {tuple(self.actions.shape)}, expected [T, N, ...] = {list(steps)} and the action's "
+                f"own shape, since obs has T+1 = {steps[0] + 1} rows."
+            )
+        for name in ("terminated", "truncated", "valid"):
+            flag: Tensor = getattr(self, name)
+            if flag.shape != steps:
+                raise InputError(f"{name} has shape {tuple(flag.shape)}, expected [T, N] = {list(steps)}.")
+            if flag.dtype != torch.bool:
+                raise InputError(f"{name} is {flag.dtype}, expected bool. Pass `{name}.astype(bool)`.")
+
+    def _check_final_obs(self) -> None:
+        ended = int(self.done.sum())
+        if self.final_obs.shape != (ended, *self.obs.shape[2:]):
+            raise InputError(
+                f"final_obs has shape {tuple(self.final_obs.shape)}, expected [M, ...] = "
+                f"{[ended, *self.obs.shape[2:]]}: one true last state for each of the {ended} steps that ended an "
+                "episode, in the order of `(terminated | truncated) & valid` read row by row. With Gymnasium's "
+                "SAME_STEP autoreset it stands in info['final_obs']; mmrs.RolloutRecorder gathers it in every mode."
+            )
+        if self.final_obs.dtype != self.obs.dtype:
+            raise InputError(f"final_obs is {self.final_obs.dtype}, expected {self.obs.dtype} as obs.")
+
+    @property
+    def num_steps(self) -> int:
+        """T."""
+        return self.obs.shape[0] - 1
+
+    @property
+    def num_envs(self) -> int:
+        """N."""
+        return self.obs.shape[1]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors live."""
+        return self.obs.device
+
+    @cached_property
+    def done(self) -> Tensor:
+        """``[T, N]`` bool: valid steps that ended an episode."""
+        return (self.terminated | self.truncated) & self.valid
+
+    def to(self, device: torch.device | str) -> Rollout:
+        """The same rollout on another device."""
+        moved = {f.name: getattr(self, f.name).to(device) for f in fields(self)}
+        return self if all(moved[f.name] is getattr(self, f.name) for f in fields(self)) else Rollout(**moved)
+
+    # --- states and transitions -------------------------------------------------------------------------------------
+
+    @cached_property
+    def states(self) -> Tensor:
+        """Every state once, ``[S, *obs]``: all of `obs` row by row, then `final_obs`."""
+        flat = self.obs.flatten(0, 1)
+        return torch.cat([flat, self.final_obs]) if len(self.final_obs) else flat
+
+    @cached_property
+    def before(self) -> Tensor:
+        """``[T, N]``: where s_t stands in `states`."""
+        return torch.arange(self.num_steps * self.num_envs, device=self.device).view(self.num_steps, self.num_envs)
+
+    @cached_property
+    def after(self) -> Tensor:
+        """``[T, N]``: where the true s_{t+1} stands in `states`; at an episode's end that is its last state."""
+        index = self.before + self.num_envs
+        first_final = (self.num_steps + 1) * self.num_envs
+        index[self.done] = torch.arange(first_final, first_final + len(self.final_obs), device=self.device)
+        return index
+
+    def pairs(self, f: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+        """``(f(s_t), f(s_{t+1}))``, each ``[T, N, ...]``, running `f` once on ``[S, *obs]``: once per state."""
+        values = f(self.states)
+        return values[self.before], values[self.after]
+
+    @cached_property
+    def visited(self) -> Tensor:
+        """``[S]`` bool: states that belong to a valid transition (not padding, nor a reset nobody has acted from)."""
+        mask = torch.zeros(len(self.states), dtype=torch.bool, device=self.device)
+        mask[self.before[self.valid]] = True
+        mask[self.after[self.valid]] = True
+        return mask
+
+    # --- episodes ---------------------------------------------------------------------------------------------------
+
+    def starts(self, fresh: Tensor | None = None) -> Tensor:
+        """``[T, N]`` bool: valid steps that begin an episode.
+
+        Args:
+            fresh: ``[N]`` bool, environments whose first step here begins an episode. Default: all of them.
+        """
+        fresh = torch.ones_like(self.done[0]) if fresh is None else fresh
+        return torch.cat([fresh.unsqueeze(0), (self.done | ~self.valid)[:-1]]) & self.valid
+
+    @property
+    def fresh_after(self) -> Tensor:
+        """``[N]`` bool: environments whose next step, in the next rollout, begins an episode."""
+        return self.done[-1] | ~self.valid[-1]
+
+    def visit_slots(self, fresh: Tensor | None = None) -> VisitSlots:
+        """Visits in order, two slots a step: the state an episode starts in (if one does), then the successor."""
+        starts = self.starts(fresh)
+        index = torch.stack([self.before, self.after], 1).flatten(0, 1).T  # [N, 2T]
+        counted = torch.stack([starts, self.valid], 1).flatten(0, 1).T
+        begins = torch.stack([starts, torch.zeros_like(starts)], 1).flatten(0, 1).T
+        return VisitSlots(index.contiguous(), counted.contiguous(), begins.to(torch.int64).cumsum(1))
+
+    def segments(self, by: Literal["rollout", "episode"] = "rollout") -> Segments:
+        """The visited states as padded rows: one row an environment, or one an episode (as far as it lies here)."""
+        slots = self.visit_slots()
+        rows = torch.arange(self.num_envs, device=self.device).unsqueeze(1).expand_as(slots.index)
+        if by == "episode":
+            rows = rows * (2 * self.num_steps + 1) + slots.episode
+        elif by != "rollout":
+            raise InputError(f"segments(by={by!r}): expected 'rollout' or 'episode'.")
+        return _pack(slots, rows, self)
+
+
+@dataclass(frozen=True)
+class VisitSlots:
+    """Visits of each environment in order, ``[N, 2T]``: slot 2t is s_t, slot 2t+1 the successor of step t."""
+
+    index: Tensor
+    """Where the state stands in `Rollout.states`."""
+    counted: Tensor
+    """bool: whether the slot is a visit (s_t is one only where an episode starts: else it was a successor before)."""
+    episode: Tensor
+    """Number of the episode within the rollout; 0 is the one carried over from before, if any."""
+
+    @staticmethod
+    def before(values: Tensor) -> Tensor:
+        """Values ``[N, 2T]`` at s_t, as ``[T, N]``."""
+        return values[:, 0::2].T
+
+    @staticmethod
+    def after(values: Tensor) -> Tensor:
+        """Values ``[N, 2T]`` at the successors, as ``[T, N]``."""
+        return values[:, 1::2].T
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Visited states as G rows of at most L visits, padded, so that one batched call serves them all."""
+
+    index: Tensor
+    """``[G, L]``: where the state stands in `Rollout.states`; 0 on padding."""
+    mask: Tensor
+    """``[G, L]`` bool: False on padding."""
+    before: Tensor
+    """``[T, N]``: where s_t stands in the rows, flattened; 0 at steps that are not valid."""
+    after: Tensor
+    """``[T, N]``: where s_{t+1} stands in the rows, flattened; 0 at steps that are not valid."""
+
+
+def _pack(slots: VisitSlots, rows: Tensor, rollout: Rollout) -> Segments:
+    """Gather the counted slots into dense rows, keeping their order."""
+    counted = slots.counted
+    row_of_visit = torch.unique_consecutive(rows[counted], return_inverse=True)[1]
+    count, length = (int(row_of_visit[-1]) + 1 if len(row_of_visit) else 0), 0
+    position = torch.arange(len(row_of_visit), device=counted.device)
+    if count:
+        sizes = torch.bincount(row_of_visit, minlength=count)
+        position = position - (sizes.cumsum(0) - sizes)[row_of_visit]
+        length = int(sizes.max())
+    place = row_of_visit * length + position
+    index = torch.zeros(count * length, dtype=torch.int64, device=counted.device)
+    index[place] = slots.index[counted]
+    mask = torch.zeros(count * length, dtype=torch.bool, device=counted.device)
+    mask[place] = True
+    # Where each slot's visit stands; s_t inside an episode was visited as the successor of an earlier slot.
+    where = torch.zeros_like(slots.index)
+    where[counted] = place
+    where = where.cummax(1).values
+    valid = rollout.valid
+    before = torch.where(valid, VisitSlots.before(where), torch.zeros_like(rollout.before))
+    after = torch.where(valid, VisitSlots.after(where), torch.zeros_like(rollout.before))
+    return Segments(index.view(count, length), mask.view(count, length), before, after)
+
+
+def _tensor(value: Array, name: str) -> Tensor:
+    if isinstance(value, Tensor):
+        return value.detach()
+    array = np.asarray(value)
+    if array.dtype == object:
+        raise InputError(f"{name} is a ragged or object array; expected one dense array of numbers.")
+    if array.dtype.kind not in "buif":
+        raise InputError(f"{name} is {array.dtype}; expected bool, integers or floats.")
+    return torch.as_tensor(array if array.flags.writeable else array.copy())
+
+
+def _check_finite(values: Tensor, name: str) -> None:
+    if values.is_floating_point() and not bool(torch.isfinite(values.sum())):
+        bad = ~torch.isfinite(values)
+        if bool(bad.any()):  # a finite rollout may still overflow its sum
+            where = tuple(int(v) for v in bad.nonzero()[0])
+            raise InputError(
+                f"{name} holds {values[where].item()} at index {where}; expected finite numbers. "
+                "Look for the environment step that produced it."
+            )
