@@ -157,7 +157,7 @@ def maze(config: MazeConfig) -> None:
 
 
 def _goal(config: MazeConfig) -> str:
-    """Mazes are drawn for the goal they are walked with: a goal that ends the episode hides cells behind it."""
+    """Mazes are drawn for the goal they are walked with: one that ends the episode hides cells behind it."""
     return "terminal" if config.protocol == "literal" else "inert"
 
 

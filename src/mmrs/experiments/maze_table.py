@@ -8,7 +8,7 @@ from rich.table import Table
 
 from mmrs.experiments.maze_result import MazeCell, MazeResult
 
-_MARKS = {"baseline": "", "faster": "[green]▲[/]", "slower": "[red]▼ SLOWER[/]", "undecided": "="}
+_MARKS = {"baseline": "", "faster": "[green]▲[/]", "slower": "[red]▼[/]", "undecided": "="}
 _TITLES = {
     "coverage": "Steps until every cell was seen (coverage: the goal is an ordinary cell)",
     "literal": "Steps until every cell was seen (literal: the goal pays 1 and ends the episode)",
@@ -17,25 +17,35 @@ _TITLES = {
 
 def show(result: MazeResult, console: Console) -> None:
     """Print the table, then what it does not show: capped runs, redrawn mazes, and why a method lost."""
-    table = Table(title=_TITLES[result.protocol], title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("maze", "method", "mean [95 %]", "median", "capped", "seen %", "ratio [95 %]"):
+    title = _TITLES[result.protocol]
+    table = Table(
+        title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
+    )
+    headings = ["maze", "method", "mean [95 %]", "median", "capped", "ratio [95 %]", ""]
+    rows = [_row(cell) for cell in result.cells]
+    if any(cell.censored for cell in result.cells):
+        headings.insert(5, "seen %")
+        for row, cell in zip(rows, result.cells, strict=True):
+            row.insert(5, f"{100 * cell.covered:.1f}")
+    for heading in headings:
         table.add_column(heading, justify="left" if heading in ("maze", "method") else "right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for cell in result.cells:
-        table.add_row(*_row(cell), end_section=cell.method == result.cells[-1].method)
-    console.print(table)
+    for row, cell in zip(rows, result.cells, strict=True):
+        table.add_row(*row, end_section=cell.method == result.cells[-1].method)
+    # Below this width numbers would be cut short; a narrow terminal wraps the lines instead.
+    wide = Console(file=console.file, width=max(console.width, 100), no_color=console.no_color)
+    wide.print(table)
     for line in notes(result):
-        console.print(line, highlight=False)
+        console.print(line, highlight=False, soft_wrap=True)
 
 
-def _row(cell: MazeCell) -> tuple[str, ...]:
+def _row(cell: MazeCell) -> list[str]:
     bound = ">" if cell.censored else ""  # a capped run enters at the cap: the mean is a lower bound
     mean = f"{bound}{cell.mean:.0f} [{cell.mean_low:.0f}, {cell.mean_high:.0f}]"
     ratio = ""
     if cell.ratio is not None:
         ratio = f"{cell.ratio:.2f} [{cell.ratio_low:.2f}, {cell.ratio_high:.2f}]"
-    name, seen, mark = f"{cell.kind} {cell.size}", f"{100 * cell.covered:.4g}", _MARKS[cell.verdict]
-    return name, cell.method, mean, f"{cell.median:.0f}", str(cell.censored), seen, ratio, mark
+    name, mark = f"{cell.kind} {cell.size}", _MARKS[cell.verdict]
+    return [name, cell.method, mean, f"{cell.median:.0f}", str(cell.censored), ratio, mark]
 
 
 def notes(result: MazeResult) -> list[str]:
@@ -46,9 +56,9 @@ def notes(result: MazeResult) -> list[str]:
     ]
     if any(cell.censored for cell in cells):
         lines.append("> some runs hit the step cap and enter the mean at the cap: it is a lower bound.")
-    for cell in cells:
-        if cell.verdict == "slower":
-            lines.append(f"{cell.method} loses on {cell.kind} {cell.size}x{cell.size}: {cell.reason}.")
+    for method, reason in dict.fromkeys((c.method, c.reason) for c in cells if c.verdict == "slower"):
+        where = [f"{c.kind} {c.size}" for c in cells if (c.method, c.reason) == (method, reason)]
+        lines.append(f"{method} loses on {', '.join(where)}: {reason}.")
     redrawn = ", ".join(f"{name} {100 * rate:.1f} %" for name, rate in result.unreachable.items() if rate)
     if redrawn:
         lines.append(f"First draws with a cell out of reach, drawn again: {redrawn}.")
