@@ -126,12 +126,12 @@ class RolloutRecorder:
             raise InputError("no steps recorded since the last rollout: call add(...) after each envs.step.")
         obs = np.stack(self._obs)
         rollout = Rollout(
-            obs=obs,  # type: ignore[arg-type]
-            actions=np.stack(self._actions),  # type: ignore[arg-type]
-            terminated=np.stack(self._terminated),  # type: ignore[arg-type]
-            truncated=np.stack(self._truncated),  # type: ignore[arg-type]
-            final_obs=np.concatenate(self._final_obs) if self._final_obs else None,  # type: ignore[arg-type]
-            valid=np.stack(self._valid),  # type: ignore[arg-type]
+            obs=obs,
+            actions=np.stack(self._actions),
+            terminated=np.stack(self._terminated),
+            truncated=np.stack(self._truncated),
+            final_obs=np.concatenate(self._final_obs) if self._final_obs else None,
+            valid=np.stack(self._valid),
         )
         self._clear()
         self._obs = [obs[-1]]

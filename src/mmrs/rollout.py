@@ -17,7 +17,7 @@ from mmrs.errors import InputError
 Array = Tensor | NDArray[np.generic]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, init=False)
 class Rollout:
     """T steps of N environments, time first. NumPy arrays are taken as they are (no copy where none is needed)."""
 
@@ -29,20 +29,28 @@ class Rollout:
     """``[T, N]`` bool: this step reached a terminal state."""
     truncated: Tensor
     """``[T, N]`` bool: this step was cut off, by a time limit say."""
-    final_obs: Tensor = None  # type: ignore[assignment]
+    final_obs: Tensor
     """``[M, *obs]``: true last states of the M steps that ended an episode, in row-major order of `done`."""
-    valid: Tensor = None  # type: ignore[assignment]
+    valid: Tensor
     """``[T, N]`` bool: False on padding and on the dummy steps of NEXT_STEP autoreset. Default: all valid."""
 
-    def __post_init__(self) -> None:
-        for name in ("obs", "actions", "terminated", "truncated", "final_obs", "valid"):
-            if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, _tensor(value, name))
-        if self.valid is None:
-            object.__setattr__(self, "valid", torch.ones_like(self.terminated, dtype=torch.bool))
+    def __init__(
+        self,
+        *,
+        obs: Array,
+        actions: Array,
+        terminated: Array,
+        truncated: Array,
+        final_obs: Array | None = None,
+        valid: Array | None = None,
+    ) -> None:
+        """Take the fields, `final_obs` needed only if an episode ended; refuse what does not fit together."""
+        for name, value in {"obs": obs, "actions": actions, "terminated": terminated, "truncated": truncated}.items():
+            object.__setattr__(self, name, _tensor(value, name))
+        every = torch.ones_like(self.terminated, dtype=torch.bool)
+        object.__setattr__(self, "valid", every if valid is None else _tensor(valid, "valid"))
         self._check_steps()
-        if self.final_obs is None:
-            object.__setattr__(self, "final_obs", self.obs[0, :0])
+        object.__setattr__(self, "final_obs", self.obs[0, :0] if final_obs is None else _tensor(final_obs, "final_obs"))
         self._check_final_obs()
         for name in ("obs", "actions", "final_obs"):
             _check_finite(getattr(self, name), name)

@@ -42,7 +42,7 @@ def _plus_plus(x: Tensor, mask: Tensor, draws: Tensor) -> Tensor:
     rows = torch.arange(x.shape[0], device=x.device)
     d2 = squared_distances(x, x)  # every candidate centre is a state: one product serves all k draws
     nearest = mask.to(x.dtype)
-    picks = []
+    picks: list[Tensor] = []
     for draw in draws:
         # A set whose states are all taken (nearest is 0 everywhere) draws among its states again.
         total = nearest.cumsum(1)
@@ -58,8 +58,6 @@ def _plus_plus(x: Tensor, mask: Tensor, draws: Tensor) -> Tensor:
 
 def _means(x: Tensor, weight: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
     """Mean state of each cluster; an empty cluster keeps the centre it had."""
-    sums = torch.zeros_like(centres).scatter_add_(
-        1, labels.unsqueeze(-1).expand_as(x), x * weight.unsqueeze(-1)
-    )
+    sums = torch.zeros_like(centres).scatter_add_(1, labels.unsqueeze(-1).expand_as(x), x * weight.unsqueeze(-1))
     sizes = torch.zeros_like(centres[..., 0]).scatter_add_(1, labels, weight).unsqueeze(-1)
     return torch.where(sizes > 0, sums / sizes.clamp_min(1), centres)

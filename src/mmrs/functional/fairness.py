@@ -119,9 +119,8 @@ def _earlier_in_segment(labels: Tensor, counted: Tensor, segments: Tensor) -> Te
     first = torch.ones_like(order, dtype=torch.bool)
     first[1:] = group[order][1:] != group[order][:-1]
     base = torch.where(first, before, 0).cummax(0).values
-    earlier = torch.empty_like(before)
-    earlier[order] = before - base
-    return earlier.view_as(labels)
+    earlier = torch.empty_like(before).index_copy_(0, order, before - base)
+    return earlier.view(labels.shape)
 
 
 def _restarted_sum(amounts: Tensor, segments: Tensor) -> Tensor:

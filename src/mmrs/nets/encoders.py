@@ -42,9 +42,7 @@ class ConvEncoder(nn.Module):
 
 def dense_encoder(size: int, dim: int, hidden: int = 256) -> nn.Sequential:
     """One hidden layer for vectors and one-hot states: ``[B, size]`` to ``[B, dim]``."""
-    return nn.Sequential(
-        orthogonal(nn.Linear(size, hidden)), nn.ReLU(), orthogonal(nn.Linear(hidden, dim), gain=1.0)
-    )
+    return nn.Sequential(orthogonal(nn.Linear(size, hidden)), nn.ReLU(), orthogonal(nn.Linear(hidden, dim), gain=1.0))
 
 
 def make_encoder(spec: ObservationSpec, dim: int, *, normalised: bool = False) -> nn.Module:

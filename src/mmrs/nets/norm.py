@@ -16,7 +16,9 @@ class RunningNorm(nn.Module):
     variance: Tensor
     count: Tensor
 
-    def __init__(self, shape: tuple[int, ...], *, mean: float = 0.0, std: float = 1.0, floor: float, clip: float) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], *, mean: float = 0.0, std: float = 1.0, floor: float, clip: float
+    ) -> None:
         """Start from a guess (`mean`, `std`) that the first update replaces.
 
         Args:

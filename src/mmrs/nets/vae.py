@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +24,7 @@ class ImageEncoder(nn.Module):
     def __init__(self, spec: ObservationSpec, latent: int) -> None:
         super().__init__()
         channels = [spec.channels, 32, 32, 32, 32]
-        self.convolutions = nn.ModuleList(nn.Conv2d(i, o, 3, stride=2) for i, o in zip(channels, channels[1:], strict=False))
+        self.convolutions = nn.ModuleList(nn.Conv2d(i, o, 3, stride=2) for i, o in pairwise(channels))
         self.norms = nn.ModuleList(nn.BatchNorm2d(32) for _ in range(4))
         features = 32 * math.prod(_after_convolutions(side) for side in spec.image_size)
         self.mean = nn.Linear(features, latent)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from gymnasium import spaces
@@ -29,12 +29,10 @@ class IntrinsicReward(nn.Module):
     A new reward implements `score`, and `learn` and `initial_memory` if it has anything to learn or to remember.
     """
 
-    causal: ClassVar[bool] | bool = False
+    causal: bool = False
     """Whether the bonus of step t needs nothing later than step t. Only then may it be asked for step by step."""
 
-    def __init__(
-        self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], *, seed: int = 0
-    ) -> None:
+    def __init__(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], *, seed: int = 0) -> None:
         super().__init__()
         self.observation_space, self.action_space = observation_space, action_space
         self.observation_spec = observation_spec(observation_space)
@@ -118,7 +116,7 @@ class IntrinsicReward(nn.Module):
 
     def _apply(self, fn: Any, recurse: bool = True) -> IntrinsicReward:
         """Move the optimiser's moments with the weights: `bonus.to(device)` is all the device handling."""
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for moments in self.optimizer.state.values() if self.optimizer else ():
             for name, value in moments.items():
                 moments[name] = fn(value) if isinstance(value, Tensor) else value

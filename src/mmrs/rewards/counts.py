@@ -55,7 +55,9 @@ class CountReward(IntrinsicReward):
         super().__init__(observation_space, action_space, seed=seed)
         require_states(self, form)
         if form not in get_args(Form) or scope not in ("episode", "life"):
-            raise InputError(f"counts(form={form!r}, scope={scope!r}): expected form in {get_args(Form)}, scope episode or life.")
+            raise InputError(
+                f"counts(form={form!r}, scope={scope!r}): expected form in {get_args(Form)}, scope episode or life."
+            )
         default = {"entropy": 0.1, "coverage": 0.1, "penalty": 1.0 / self.observation_spec.size}
         self.form, self.gamma_g, self.scope = form, gamma_g, scope
         self.weight = default.get(form, 0.1 / self.observation_spec.size) if weight is None else weight

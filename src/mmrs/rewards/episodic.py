@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from mmrs.functional.neighbours import squared_distances
 from mmrs.nets.encoders import in_chunks
 from mmrs.rewards.base import Memory
-from mmrs.rollout import Rollout, VisitSlots
+from mmrs.rollout import Rollout
 
 KERNEL_EPSILON = 1e-4
 CLUSTER_DISTANCE = 0.008

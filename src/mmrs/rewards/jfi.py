@@ -57,9 +57,7 @@ class JFI(IntrinsicReward):
     def score(self, rollout: Rollout, memory: Memory) -> tuple[Terms, Memory]:
         """The weighted gain of each step."""
         before, after = rollout.pairs(self.observation_spec.states)
-        visits, memory = count_visits(
-            rollout, before, after, memory, scope=self.scope, count_start=self.count_start
-        )
+        visits, memory = count_visits(rollout, before, after, memory, scope=self.scope, count_start=self.count_start)
         j_before, j_after = visits.index_change(self.observation_spec.size)
         if self.terminal_potential == "zero":
             j_after = torch.where(rollout.terminated, 0.0, j_after)

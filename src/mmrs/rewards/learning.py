@@ -33,8 +33,9 @@ def minibatches(items: Tensor, batch_size: int, generator: torch.Generator) -> I
     yield from shuffled.tensor_split(-(-len(items) // batch_size))
 
 
-def gradient_step(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
-    """One step down the gradient of a scalar loss."""
-    optimizer.zero_grad(set_to_none=True)
-    loss.backward()  # type: ignore[no-untyped-call]
-    optimizer.step()
+def gradient_step(reward: IntrinsicReward, loss: Tensor) -> None:
+    """One step of the reward's optimiser down the gradient of a scalar loss."""
+    assert reward.optimizer is not None, "a reward that learns has an optimiser"
+    reward.optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    reward.optimizer.step()

@@ -56,7 +56,9 @@ class Sum(IntrinsicReward):
         first = next(iter(rewards.values()))
         for name, reward in rewards.items():
             if (reward.observation_spec, reward.action_spec) != (first.observation_spec, first.action_spec):
-                raise InputError(f"Sum: {name!r} was made for other spaces than the rest; make all from one environment.")
+                raise InputError(
+                    f"Sum: {name!r} was made for other spaces than the rest; make all from one environment."
+                )
         super().__init__(first.observation_space, first.action_space)
         self.rewards = nn.ModuleDict(rewards)
         self.causal = all(reward.causal for reward in rewards.values())

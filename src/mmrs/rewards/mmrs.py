@@ -25,7 +25,7 @@ from mmrs.rollout import Rollout
 
 @dataclass(frozen=True)
 class MMRSConfig:
-    """Every number of MMRS. The defaults are the corrected form, which reaches sparse goals; `PRESETS` has the others."""
+    """Every number of MMRS. The defaults are the corrected form, which reaches sparse goals; see `PRESETS`."""
 
     k: int = 128
     """Clusters. # Deviation: Sec. 6.2 says 10; with 10 the reward finds a sparse goal no more often than chance."""
@@ -179,7 +179,6 @@ class MMRS(IntrinsicReward):
 
     def _step(self, obs: Tensor) -> Tensor:
         """One gradient step; returns mean KL and mean squared error of the batch."""
-        assert self.optimizer is not None
         x = self.vae.normalise(self.observation_spec.features(obs))
         self.vae.train(len(obs) > 1)  # one sample has no batch statistics
         mean, log_variance = self.vae.encode(x)
@@ -187,7 +186,7 @@ class MMRS(IntrinsicReward):
         reconstruction = self.vae.decode(z)
         # KL.sum() + MSE.mean() over a batch is, up to a factor that Adam ignores, the loss with this variance.
         variance = 0.5 * x.numel() if self.config.author_loss else self.config.decoder_variance
-        gradient_step(self.optimizer, vae_loss(x, reconstruction, mean, log_variance, variance).mean())  # Eq. (15)
+        gradient_step(self, vae_loss(x, reconstruction, mean, log_variance, variance).mean())  # Eq. (15)
         self.vae.eval()
         error = (x - reconstruction).detach().square().mean()
         return torch.stack([gaussian_kl(mean, log_variance).detach().mean(), error])

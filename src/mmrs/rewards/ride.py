@@ -88,7 +88,7 @@ class RIDE(IntrinsicReward):
         for _ in range(self.epochs):
             for steps in self._blocks(rollout.valid):
                 inverse, forward = self._losses(rollout, steps)
-                gradient_step(self.optimizer, self.inverse_weight * inverse + self.forward_weight * forward)
+                gradient_step(self, self.inverse_weight * inverse + self.forward_weight * forward)
                 losses.append(torch.stack([inverse.detach(), forward.detach()]))
         inverse, forward = torch.stack(losses).mean(0).tolist()
         return {"inverse_loss": inverse, "forward_loss": forward}

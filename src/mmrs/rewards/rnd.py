@@ -56,7 +56,7 @@ class RND(IntrinsicReward):
         self.batch_size, self.epochs = batch_size, epochs
         spec, image = self.observation_spec, self.observation_spec.kind == "image"
         shape = (spec.channels, *spec.image_size) if image else (spec.size,)
-        # Pixels are guessed to spread over half their range until statistics exist, and vary by one grey level at least.
+        # Until statistics exist pixels are taken to fill their range; they vary by one grey level at least.
         guess = {"mean": 127.5, "std": 127.5, "floor": 1.0} if image else {"mean": 0.0, "std": 1.0, "floor": 1e-3}
         self.norm = RunningNorm(shape, **guess, clip=clip)
         with drawn_from(self.generator):
@@ -90,6 +90,6 @@ class RND(IntrinsicReward):
         for _ in range(self.epochs):
             for index in minibatches(paid, self.batch_size, self.generator):
                 loss = self._error(rollout.states[index]).mean()  # Eq. (23)
-                gradient_step(self.optimizer, loss)
+                gradient_step(self, loss)
                 losses.append(loss.detach())
         return {"rnd_loss": float(torch.stack(losses).mean())}

@@ -52,7 +52,7 @@ def count_visits(
     slots = rollout.visit_slots(memory["fresh"])
     if not count_start:
         slots = replace(slots, counted=slots.counted & _is_successor(slots.counted))
-    
+
     episode = slots.episode if scope == "episode" else torch.zeros_like(slots.episode)
     labels = torch.stack([before, after], 1).flatten(0, 1).T.contiguous()  # [N, 2T]
     curve = visit_curve(labels, slots.counted, episode, memory["counts"])
