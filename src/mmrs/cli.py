@@ -25,7 +25,7 @@ Command = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand; an error made by its input is one line, not a traceback."""
-    command = tyro.cli(Command, prog="mmrs", description=__doc__, args=arguments)  # type: ignore[call-overload]
+    command = tyro.cli(Command, prog="mmrs", description=__doc__, args=arguments)
     try:
         run(command)
     except MmrsError as error:

@@ -9,7 +9,6 @@ from math import exp, log, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from mmrs.agents.maze_options import (
@@ -24,7 +23,7 @@ from mmrs.agents.maze_options import (
     VANILLA,
     WalkOptions,
 )
-from mmrs.envs.compiled import jit, parallel_jit
+from mmrs.envs.compiled import jit, parallel_jit, prange
 
 _STRIDE = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)

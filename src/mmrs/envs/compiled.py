@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from mmrs.errors import MissingExtraError
 
@@ -13,6 +13,7 @@ except ImportError as error:
     raise MissingExtraError("numba", "maze") from error
 
 F = TypeVar("F", bound=Callable[..., object])
+prange: Any = numba.prange
 
 
 def jit(function: F) -> F:

@@ -171,15 +171,11 @@ def generate_many(size: int, kind: str, seeds: NDArray[np.uint64], goal: str = "
 
     open_, partner, nxt, draws = draw_mazes(int(size), kind == "plus", goal == "terminal", seeds)
     if not draws.all():
-        raise InputError(
-            f"no {kind} maze of size {size} with every cell reachable turned up; try another size"
-        )
+        raise InputError(f"no {kind} maze of size {size} with every cell reachable turned up; try another size")
     return MazeBatch(nxt, draws, open_, partner)
 
 
-def unreachable_rate(
-    size: int, kind: str, goal: str = "terminal", mazes: int = 1000, first_seed: int = 0
-) -> float:
+def unreachable_rate(size: int, kind: str, goal: str = "terminal", mazes: int = 1000, first_seed: int = 0) -> float:
     """Fraction of first draws that leave some cell out of reach: the KPI is undefined on these."""
     seeds = np.arange(first_seed, first_seed + mazes, dtype=np.uint64)
     return float((generate_many(size, kind, seeds, goal).draws > 1).mean())

@@ -62,9 +62,7 @@ class Maze2D(gym.Env[Any, Any]):
         self._state = START
         self._steps = 0
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[int, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         """Back to the top left. `options={"clear_visits": True}` empties the heat map too."""
         super().reset(seed=seed)
         if options and options.get("clear_visits"):

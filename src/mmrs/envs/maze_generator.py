@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
-from mmrs.envs.compiled import jit, parallel_jit
+from mmrs.envs.compiled import jit, parallel_jit, prange
 
 MAX_DRAWS = 10_000
 _SALT = np.uint64(0x6D617A65)  # keeps a maze's stream apart from that of the agent with the same seed

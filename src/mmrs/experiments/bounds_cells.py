@@ -174,9 +174,7 @@ def stationary(nxt: NDArray[np.int32]) -> Floats:
     return laws
 
 
-def walk_counts(
-    nxt: NDArray[np.int32], walks: int, steps: Sequence[int], rng: np.random.Generator
-) -> Iterator[Ints]:
+def walk_counts(nxt: NDArray[np.int32], walks: int, steps: Sequence[int], rng: np.random.Generator) -> Iterator[Ints]:
     """Visit counts ``[N * walks, S]`` of random walks from state 0 after each number of steps, with s_0."""
     mazes, states, actions = nxt.shape
     table = (nxt.astype(np.int64) + np.arange(mazes)[:, None, None] * states).ravel()

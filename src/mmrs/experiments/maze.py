@@ -137,8 +137,7 @@ def _run_group(
     steps = {method: np.concatenate([s for s, _ in walked[method]]) for method in methods}
     covered = {method: np.concatenate([c for _, c in walked[method]]) for method in methods}
     cells = [
-        summarise(kind, size, options[method], steps[method], covered[method], steps["vanilla"])
-        for method in methods
+        summarise(kind, size, options[method], steps[method], covered[method], steps["vanilla"]) for method in methods
     ]
     return cells, redrawn / config.mazes
 

@@ -18,9 +18,7 @@ _TITLES = {
 def show(result: MazeResult, console: Console) -> None:
     """Print the table, then what it does not show: capped runs, redrawn mazes, and why a method lost."""
     title = _TITLES[result.protocol]
-    table = Table(
-        title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0)
-    )
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     headings = ["maze", "method", "mean [95 %]", "median", "capped", "ratio [95 %]", ""]
     rows = [_row(cell) for cell in result.cells]
     if any(cell.censored for cell in result.cells):
@@ -51,9 +49,7 @@ def _row(cell: MazeCell) -> list[str]:
 def notes(result: MazeResult) -> list[str]:
     """The sentences beneath the table."""
     cells = result.cells
-    lines = [
-        "ratio: mean of vanilla / mean of the method on the same mazes; ▲ faster, ▼ slower, = undecided."
-    ]
+    lines = ["ratio: mean of vanilla / mean of the method on the same mazes; ▲ faster, ▼ slower, = undecided."]
     if any(cell.censored for cell in cells):
         lines.append("> some runs hit the step cap and enter the mean at the cap: it is a lower bound.")
     for method, reason in dict.fromkeys((c.method, c.reason) for c in cells if c.verdict == "slower"):

@@ -104,7 +104,8 @@ _FIXED_POINT = 2.0**36
 
 def _c_log_c(counts: Tensor) -> Tensor:
     c = counts.double()
-    return (torch.special.xlogy(c, c) * _FIXED_POINT).round().to(torch.int64)
+    out: Tensor = (torch.special.xlogy(c, c) * _FIXED_POINT).round().to(torch.int64)
+    return out
 
 
 def _earlier_in_segment(labels: Tensor, counted: Tensor, segments: Tensor) -> Tensor:
@@ -120,7 +121,7 @@ def _earlier_in_segment(labels: Tensor, counted: Tensor, segments: Tensor) -> Te
     first[1:] = group[order][1:] != group[order][:-1]
     base = torch.where(first, before, 0).cummax(0).values
     earlier = torch.empty_like(before).index_copy_(0, order, before - base)
-    return earlier.view(labels.shape)
+    return earlier.view_as(labels)
 
 
 def _restarted_sum(amounts: Tensor, segments: Tensor) -> Tensor:

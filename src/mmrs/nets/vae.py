@@ -70,14 +70,23 @@ class ImageDecoder(nn.Module):
         """Reconstructed images ``[B, C, H, W]`` in normalised units."""
         x = self.dense(z).view(-1, 64, *self.seed).to(memory_format=torch.channels_last)
         for deconvolve in self.widen:
-            x = nnf.leaky_relu_(deconvolve(x), LEAK)
-        # Nothing stands between the last two layers, so they are one linear map: composing their kernels gives the
-        # same function and gradients at an eighth of the arithmetic.
+            # Adding the bias apart halves the time of a transposed convolution on the CPU.
+            x = nnf.conv_transpose2d(x, deconvolve.weight, None, stride=2)  # type: ignore[arg-type]
+            x = nnf.leaky_relu_(x.add_(deconvolve.bias.view(1, -1, 1, 1)), LEAK)  # type: ignore[operator]
+        return self._last_two_layers(x)[:, :, : self.size[0], : self.size[1]]
+
+    def _last_two_layers(self, x: Tensor) -> Tensor:
+        """The 8x8 transposed convolution and the 1x1 one as a single 4x4 convolution whose pixels are shuffled.
+
+        Nothing stands between the two, so they are one linear map: the composed kernel gives the same function and
+        gradients at an eighth of the arithmetic. At stride 2 each output parity then sees its own 4x4 of the kernel.
+        """
         mix = self.mix.weight.flatten(1)  # [C, 32]
-        kernel = torch.einsum("iokl,co->ickl", self.last.weight, mix)
+        kernel = torch.einsum("iokl,co->ickl", self.last.weight, mix)  # [64, C, 8, 8]
         bias = mix @ self.last.bias + self.mix.bias  # type: ignore[operator]
-        x = nnf.conv_transpose2d(x, kernel, bias, stride=2)
-        return x[:, :, : self.size[0], : self.size[1]]
+        by_parity = kernel.reshape(64, -1, 4, 2, 4, 2).flip(2, 4).permute(1, 3, 5, 0, 2, 4)  # [C, 2, 2, 64, 4, 4]
+        weight = by_parity.reshape(-1, 64, 4, 4).contiguous(memory_format=torch.channels_last)
+        return nnf.pixel_shuffle(nnf.conv2d(x, weight, bias.repeat_interleave(4), padding=3), 2)
 
 
 class VectorEncoder(nn.Module):

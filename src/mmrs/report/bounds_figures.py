@@ -45,9 +45,7 @@ def _lemma1(cells: Sequence[Row], constants: Sequence[Row]) -> Any:
     left.set_title("Lemma 1: independent visits need c < 1, walks do not", fontsize=10)
     left.legend(fontsize=7)
     deltas = [c["delta"] for c in constants]
-    right.plot(
-        deltas, [c["needed"] for c in constants], "o-", color=COLOURS[1], label="measured, iid uniform"
-    )
+    right.plot(deltas, [c["needed"] for c in constants], "o-", color=COLOURS[1], label="measured, iid uniform")
     right.plot(deltas, [c["proof"] for c in constants], "--", color=COLOURS[0], label="from the proof")
     right.set(yscale="log", xlabel="δ", ylabel="c")
     right.set_title("No constant serves every δ (S = 100, n = 1024)", fontsize=10)

@@ -17,9 +17,7 @@ def output_folder(path: Path) -> Path:
             return path
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InputError(
-            f"Cannot write to the folder {path}: {reason}. Choose another with --out."
-        ) from error
+        raise InputError(f"Cannot write to the folder {path}: {reason}. Choose another with --out.") from error
 
 
 def write_whole(path: Path, content: str | bytes) -> Path:

@@ -12,9 +12,7 @@ from mmrs.report.canvas import COLOURS, new_figure, save_figure
 Cell = tuple[int, int]
 
 
-def draw_gridworld(
-    walks: Sequence[tuple[str, Sequence[Cell], Sequence[str]]], size: int, folder: Path
-) -> list[Path]:
+def draw_gridworld(walks: Sequence[tuple[str, Sequence[Cell], Sequence[str]]], size: int, folder: Path) -> list[Path]:
     """Draw walks side by side, each a title, visited (column, row) cells and a label of J per visit."""
     figure = new_figure(4.6 * len(walks), 5.7)
     for panel, (title, cells, labels) in enumerate(walks):

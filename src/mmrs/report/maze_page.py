@@ -1,0 +1,121 @@
+"""The page on which one watches agents explore a maze: a single HTML file that asks nobody for anything."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mmrs.errors import InputError, MissingExtraError
+from mmrs.report.files import write_whole
+from mmrs.report.maze_data import ResultData, TraceData, WalkData, label
+from mmrs.report.maze_text import LIMITS, benchmark_row, verdict
+
+LARGEST_MAZE = 255
+"""States travel as 16-bit numbers."""
+SPEEDS = (1, 5, 20, 60, 200, 600, 2000, 6000)
+PORTAL_COLOURS = ("#0f766e", "#7c3aed", "#be185d", "#4d7c0f", "#92400e", "#1e40af", "#86198f", "#334155", "#15803d")
+CHARTS = (
+    ("j", "Fairness J", "Jain's index of the visits of the current episode, the quantity the reward is made of."),
+    ("coverage", "Coverage", "Share of cells seen at least once since the first step; new episodes forget nothing."),
+    ("entropy", "Entropy / log S", "Shannon entropy of the visits of the current episode; 1 means evenly spread."),
+)
+
+
+def render_maze_page(trace: TraceData, result: ResultData | None = None) -> str:
+    """The page as text: the walks of `trace` side by side and, where given, the benchmark's table."""
+    if not trace.runs:
+        raise InputError("A trace without walks shows nothing: name at least one method.")
+    if not 2 <= trace.size <= LARGEST_MAZE:
+        raise InputError(f"The page shows mazes of 2 to {LARGEST_MAZE} cells a side, not {trace.size}.")
+    portals = [_portal(index, pair, trace.size) for index, pair in enumerate(trace.portals)]
+    return str(
+        _template().render(
+            maze_name=f"{trace.size} × {trace.size} {trace.kind} maze",
+            seed=trace.seed,
+            agents=[_agent(walk) for walk in trace.runs],
+            portals=portals,
+            charts=CHARTS,
+            speeds=SPEEDS,
+            verdict=verdict(trace),
+            rows=[benchmark_row(cell) for cell in result.cells] if result else [],
+            benchmark=_benchmark_line(result) if result else "",
+            limits=LIMITS,
+            lambda_g=f"{trace.lambda_g:g}",
+            gamma_g=f"{trace.gamma_g:g}",
+            data=_data(trace, portals),
+        )
+    )
+
+
+def write_maze_page(path: Path, trace: TraceData, result: ResultData | None = None) -> Path:
+    """Write the page whole or not at all; returns where it is."""
+    return write_whole(path, render_maze_page(trace, result))
+
+
+def _template() -> Any:
+    try:
+        import jinja2  # noqa: PLC0415 (an optional extra)
+    except ImportError as error:
+        raise MissingExtraError("jinja2", "report") from error
+    loader = jinja2.PackageLoader("mmrs.report", "templates")
+    environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
+    return environment.get_template("maze.html.jinja")
+
+
+def _agent(walk: WalkData) -> dict[str, Any]:
+    return {
+        "method": walk.method,
+        "label": label(walk.method),
+        "steps_to_coverage": walk.steps_to_coverage,
+    }
+
+
+def _portal(index: int, pair: tuple[int, int], size: int) -> dict[str, Any]:
+    lap, letter = divmod(index, 26)
+    return {
+        "cells": list(pair),
+        "letter": chr(ord("A") + letter) + (str(lap + 1) if lap else ""),
+        "colour": PORTAL_COLOURS[index % len(PORTAL_COLOURS)],
+        "places": [f"row {cell // size + 1}, column {cell % size + 1}" for cell in pair],
+    }
+
+
+def _data(trace: TraceData, portals: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the script reads; walks are packed, since 50,000 steps as text would triple the file."""
+    walls = np.asarray(trace.walls, np.int64) @ (1, 2, 4, 8)  # one number a cell: north, south, east, west
+    return {
+        "size": trace.size,
+        "walls": walls.tolist(),
+        "portals": portals,
+        "start": trace.start,
+        "goal": trace.goal,
+        "runs": [
+            {
+                "method": walk.method,
+                "states": base64.b64encode(np.asarray(walk.states, "<u2").tobytes()).decode(),
+                "resets": list(walk.resets),
+                "steps": walk.steps,
+                "steps_to_coverage": walk.steps_to_coverage,
+            }
+            for walk in trace.runs
+        ],
+    }
+
+
+def _benchmark_line(result: ResultData) -> str:
+    goal = {
+        "coverage": "the goal is an ordinary cell",
+        "literal": "the goal pays 1 and ends the episode, as the paper has it",
+    }
+    mazes = max((cell.mazes for cell in result.cells), default=0)
+    settings = ", ".join(
+        f"{name} = {result.config[name]:g}" for name in ("lambda_g", "gamma_g") if name in result.config
+    )
+    return (
+        f"Steps until every cell was seen, {mazes:,} mazes a row, the same mazes for every method; "
+        f"{goal.get(result.protocol, result.protocol)}. {settings}. Capped runs enter at the cap, so such means are "
+        "lower bounds. Times faster: mean of plain Q-learning over mean of the method."
+    )
