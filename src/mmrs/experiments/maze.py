@@ -152,7 +152,7 @@ def maze(config: MazeConfig) -> None:
         result = run(config, progress)
     path = write_whole(folder / "maze.json", json.dumps(result.to_dict()) + "\n")
     show(result, console)
-    console.print(f"written to {path}")
+    console.print(f"written to {path}", highlight=False, soft_wrap=True)
 
 
 def _goal(config: MazeConfig) -> str:

@@ -22,42 +22,55 @@ def kmeans(x: Tensor, mask: Tensor, k: int, generator: torch.Generator, iteratio
         iterations: Lloyd passes.
     """
     draws = torch.rand(k, x.shape[0], generator=generator).to(x.device)
-    centres = _plus_plus(x, mask, draws)
     weight = mask.to(x.dtype)
+    held = x * weight.unsqueeze(-1)  # padding adds nothing to a cluster's sum
+    centres = _plus_plus(held, weight, draws)
+    labels = _nearest(x, centres)
     for _ in range(iterations):
-        centres = _means(x, weight, squared_distances(x, centres).argmin(-1), centres)
-    return squared_distances(x, centres).argmin(-1) * mask
+        centres = _means(held, weight, labels, centres)
+        previous, labels = labels, _nearest(x, centres)
+        if not x.is_cuda and torch.equal(previous, labels):
+            break  # settled: more passes change nothing (on a GPU asking would cost more than passing)
+    return labels * mask
 
 
 def inertia(x: Tensor, mask: Tensor, labels: Tensor, k: int) -> Tensor:
     """``[G]`` sum of squared distances to the cluster means: what Eq. (13) minimises."""
     weight = mask.to(x.dtype)
-    centres = _means(x, weight, labels, torch.zeros(x.shape[0], k, x.shape[2], dtype=x.dtype, device=x.device))
+    nowhere = torch.zeros(x.shape[0], k, x.shape[2], dtype=x.dtype, device=x.device)
+    centres = _means(x * weight.unsqueeze(-1), weight, labels, nowhere)
     own = centres.gather(1, labels.unsqueeze(-1).expand_as(x))
     return ((x - own).square().sum(-1) * weight).sum(-1)
 
 
-def _plus_plus(x: Tensor, mask: Tensor, draws: Tensor) -> Tensor:
+def _plus_plus(held: Tensor, weight: Tensor, draws: Tensor) -> Tensor:
     """Centres ``[G, k, d]``: each next one drawn with probability proportional to the squared distance so far."""
-    rows = torch.arange(x.shape[0], device=x.device)
-    d2 = squared_distances(x, x)  # every candidate centre is a state: one product serves all k draws
-    nearest = mask.to(x.dtype)
+    rows = torch.arange(len(held), device=held.device)
+    # Every candidate is a state, so one product serves all k draws. The floor keeps a draw possible where all states
+    # are taken (fewer distinct states than k), and is too small to matter elsewhere.
+    d2 = squared_distances(held, held)
+    floor = torch.finfo(held.dtype).tiny ** 0.5
+    d2 = (d2 + floor) * weight.unsqueeze(1)
+    nearest = weight
     picks: list[Tensor] = []
     for draw in draws:
-        # A set whose states are all taken (nearest is 0 everywhere) draws among its states again.
         total = nearest.cumsum(1)
-        fallback = torch.where(total[:, -1:] > 0, total, mask.to(x.dtype).cumsum(1))
-        pick = torch.searchsorted(fallback, draw.to(x.dtype).unsqueeze(1) * fallback[:, -1:], right=True)
-        pick = pick.clamp_max(x.shape[1] - 1).squeeze(1)
-        from_pick = d2[rows, pick] * mask
-        nearest = from_pick if not picks else torch.minimum(nearest, from_pick)
+        pick = torch.searchsorted(total, draw.unsqueeze(1).to(held.dtype) * total[:, -1:], right=True).squeeze(1)
+        pick = pick.clamp_max(held.shape[1] - 1)
+        nearest = torch.minimum(nearest, d2[rows, pick]) if picks else d2[rows, pick]
         picks.append(pick)
     index = torch.stack(picks, 1)
-    return x.gather(1, index.unsqueeze(-1).expand(-1, -1, x.shape[2]))
+    return held.gather(1, index.unsqueeze(-1).expand(-1, -1, held.shape[2]))
 
 
-def _means(x: Tensor, weight: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
+def _nearest(x: Tensor, centres: Tensor) -> Tensor:
+    """Label of the nearest centre, ``[G, L]``; a state's own length is the same for every centre and is left out."""
+    lengths = centres.square().sum(-1).unsqueeze(1)  # [G, 1, k]
+    return torch.baddbmm(lengths, x, centres.transpose(1, 2), alpha=-2.0).argmin(-1)
+
+
+def _means(held: Tensor, weight: Tensor, labels: Tensor, centres: Tensor) -> Tensor:
     """Mean state of each cluster; an empty cluster keeps the centre it had."""
-    sums = torch.zeros_like(centres).scatter_add_(1, labels.unsqueeze(-1).expand_as(x), x * weight.unsqueeze(-1))
+    sums = torch.zeros_like(centres).scatter_add_(1, labels.unsqueeze(-1).expand_as(held), held)
     sizes = torch.zeros_like(centres[..., 0]).scatter_add_(1, labels, weight).unsqueeze(-1)
     return torch.where(sizes > 0, sums / sizes.clamp_min(1), centres)

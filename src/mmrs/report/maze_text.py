@@ -11,8 +11,8 @@ STEP_COST = 0.1
 
 LIMITS = (
     "A weight λ_G above the step cost (0.1). J grows by at most 1/S a step, so up to that weight no step pays more "
-    "than nothing, untried actions keep looking best and the agent tries them all. Beyond it a new cell pays once, the "
-    "path to it keeps a positive value, and the agent walks it over and over: with λ_G = 1 fairness loses in most mazes.",
+    "than nothing, untried actions keep looking best and the agent tries them all. Beyond it a new cell pays once, "
+    "the path to it keeps a positive value, and the agent walks it over and over: with λ_G = 1 fairness mostly loses.",
     "A discount γ_G below 1 inside G in a large maze. It takes λ_G (1 − γ_G) J off every step, a cost that rises as J "
     "rises, so cells seen early look better than fresh ones. That is harmless while 1 − γ_G is below 1/S; with "
     "γ_G = 0.99 it eats the gain at 10 × 10 and turns it into a loss from 20 × 20 up.",
@@ -69,8 +69,8 @@ def _settings_warning(trace: TraceData) -> tuple[str, ...]:
     states, found = trace.size * trace.size, []
     if trace.lambda_g > STEP_COST:
         found.append(
-            f"The weight λ_G = {trace.lambda_g:g} exceeds the step cost of {STEP_COST:g}: new cells pay a positive reward "
-            "once, and the agent keeps walking the paths that paid."
+            f"The weight λ_G = {trace.lambda_g:g} exceeds the step cost of {STEP_COST:g}: new cells pay a positive "
+            "reward once, and the agent keeps walking the paths that paid."
         )
     if 1 - trace.gamma_g > 1 / states:
         found.append(

@@ -89,11 +89,8 @@ class MazeView {
     context.fillText(text, x + this.unit / 2, y + this.unit * 0.53);
   }
 
-  draw(state, episodeOnly) {
+  draw(state, counts, most) {
     const { context, unit: u } = this;
-    const counts = this.walk.visits(state.visit, episodeOnly);
-    let most = 1;
-    for (const count of counts) if (count > most) most = count;
     const scale = 1 / Math.log(1 + most);
     context.globalAlpha = 1;
     context.fillStyle = this.ink.floor;
@@ -179,7 +176,8 @@ class Chart {
     const below = this.box.y + this.box.h + 6 * this.ratio;
     [[0, "left"], [this.last / 2, "center"], [this.last, "right"]].forEach(([step, align]) => {
       context.textAlign = align;
-      context.fillText(Math.round(step).toLocaleString("en"), this.x(step), below);
+      const unit = align === "center" ? " steps" : "";
+      context.fillText(Math.round(step).toLocaleString("en") + unit, this.x(step), below);
     });
   }
 

@@ -26,10 +26,11 @@ function showNumbers(walk, state) {
   const name = walk.method;
   put(`${name}-step`, state.step, state.step.toLocaleString("en"));
   put(`${name}-j`, state.j, state.j.toFixed(4));
-  put(`${name}-coverage`, state.coverage, `${state.seen} of ${cells} (${(100 * state.coverage).toFixed(1)} %)`);
-  put(`${name}-entropy`, state.entropy, `${state.entropy.toFixed(3)} of ${Math.log(cells).toFixed(3)}`);
+  put(`${name}-coverage`, state.coverage, `${(100 * state.coverage).toFixed(1)} %`);
+  put(`${name}-seen`, state.seen, `${state.seen} / ${cells}`);
+  put(`${name}-entropy`, state.entropy, `${state.entropy.toFixed(3)} / ${Math.log(cells).toFixed(3)}`);
   put(`${name}-episode`, state.episode, state.episode);
-  put(`${name}-cell`, state.cell, `row ${Math.floor(state.cell / data.size) + 1}, column ${(state.cell % data.size) + 1}`);
+  put(`${name}-cell`, state.cell, `row ${Math.floor(state.cell / data.size) + 1}, col ${(state.cell % data.size) + 1}`);
   const badge = element(`${name}-badge`);
   const covered = walk.coveredAt !== null && state.step >= walk.coveredAt;
   badge.classList.toggle("done", covered);
@@ -40,10 +41,14 @@ function show() {
   const episodeOnly = element("scope").value === "episode";
   slider.value = page.step;
   put("now", page.step, `step ${page.step.toLocaleString("en")} of ${last.toLocaleString("en")}`);
+  const states = walks.map((walk) => walk.at(page.step));
+  const visits = walks.map((walk, index) => walk.visits(states[index].visit, episodeOnly));
+  let most = 1;
+  for (const counts of visits) for (const count of counts) if (count > most) most = count;
+  put("most", most, `${most.toLocaleString("en")} visit${most > 1 ? "s" : ""}`);
   walks.forEach((walk, index) => {
-    const state = walk.at(page.step);
-    views[index].draw(state, episodeOnly);
-    showNumbers(walk, state);
+    views[index].draw(states[index], visits[index], most);
+    showNumbers(walk, states[index]);
   });
   charts.forEach((chart) => chart.draw(page.step));
 }
