@@ -16,9 +16,7 @@ from mmrs.experiments.bounds import BoundsConfig, bounds, simulate
 from mmrs.functional.entropy import collision_probability, plug_in_entropy
 from mmrs.functional.fairness import jain_index
 
-SMALL = BoundsConfig(
-    states=(16, 400), samples=(128, 1024), runs=400, maze_sizes=(5,), mazes=4, walks=5, steps=(1000,)
-)
+SMALL = BoundsConfig(states=(16, 400), samples=(128, 1024), runs=400, maze_sizes=(5,), mazes=4, walks=5, steps=(1000,))
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +39,7 @@ def test_measured_errors_of_a_record_by_hand():
     assert cell.entropy_bias == pytest.approx(-truth / 2)
     assert cell.entropy_error == pytest.approx(math.sqrt(0.5))
     assert cell.jain_mean == pytest.approx((1 / 3 + 8 / 9) / 2)
-    assert cell.collision_error == pytest.approx(
-        math.sqrt(((1 / 0.375 - 1) ** 2 + (2 / 12 / 0.375 - 1) ** 2) / 2)
-    )
+    assert cell.collision_error == pytest.approx(math.sqrt(((1 / 0.375 - 1) ** 2 + (2 / 12 / 0.375 - 1) ** 2) / 2))
 
 
 def test_estimators_agree_with_the_torch_functions():

@@ -61,9 +61,7 @@ def test_entropies_of_uniform_and_point_distributions():
 
 
 def test_plug_in_entropy_of_counts():
-    assert float(entropy.plug_in_entropy(torch.tensor([1, 1, 2]))) == pytest.approx(
-        1.5 * math.log(2), abs=1e-15
-    )
+    assert float(entropy.plug_in_entropy(torch.tensor([1, 1, 2]))) == pytest.approx(1.5 * math.log(2), abs=1e-15)
     assert float(entropy.plug_in_entropy(torch.zeros(4, dtype=torch.int64))) == 0.0
 
 

@@ -1,0 +1,150 @@
+"""The maze page as text: self-contained, escaped, and honest where JFI loses."""
+
+import base64
+import json
+import re
+import sys
+from dataclasses import dataclass, field, replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from mmrs.errors import InputError, MissingExtraError
+from mmrs.experiments.maze_result import MazeCell, MazeResult
+from mmrs.experiments.maze_trace import MazeTrace, MethodTrace
+from mmrs.report.maze_page import render_maze_page, write_maze_page
+from mmrs.report.maze_text import verdict
+
+VANILLA = MethodTrace("vanilla", (0, 1, 1, 3, 0, 2), (0, 4), 4, 4)
+JFI = MethodTrace("jfi", (0, 1, 3, 2), (0,), 3, 3)
+WALLS = ((True, False, False, True), (True, False, True, False), (False, True, False, True), (False, True, True, False))
+TRACE = MazeTrace(2, "plus", 7, WALLS, ((1, 2),), 0, 3, 0.1, 1.0, (VANILLA, JFI))
+
+
+def cell(**changes):
+    base = {"kind": "plus", "size": 20, "method": "jfi", "mazes": 100, "mean": 3491.4, "mean_low": 3351.0}
+    base |= {"mean_high": 3627.0, "median": 3336.0, "censored": 2, "covered": 1.0, "cap": 400_000, "ratio": 1.53}
+    base |= {"ratio_low": 1.44, "ratio_high": 1.63, "wins": 0.96, "verdict": "faster", "reason": "", "steps": (1,)}
+    return MazeCell(**(base | changes))
+
+
+def result(*cells):
+    return MazeResult("coverage", {"lambda_g": 0.1, "gamma_g": 1.0}, cells, {}, 1.0, 100)
+
+
+@dataclass
+class Page(HTMLParser):
+    text: str
+    ids: list = field(default_factory=list)
+    links: list = field(default_factory=list)
+
+    def __post_init__(self):
+        super().__init__()
+        self.feed(self.text)
+
+    def handle_starttag(self, tag, attrs):
+        values = dict(attrs)
+        self.ids += [values["id"]] if "id" in values else []
+        self.links += [values[name] for name in ("src", "href") if name in values]
+
+
+def data_of(page):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
+
+
+def test_page_refers_to_nothing_outside_itself():
+    page = render_maze_page(TRACE, result(cell()))
+    assert Page(page).links == ["data:,"]
+    assert "://" not in page
+    assert "@import" not in page
+
+
+def test_ids_are_there_once_for_each_agent():
+    ids = Page(render_maze_page(TRACE)).ids
+    assert len(ids) == len(set(ids))
+    numbers = ("step", "j", "entropy", "seen", "coverage", "episode", "cell", "steps-to-coverage", "maze")
+    assert {f"{m}-{n}" for m in ("vanilla", "jfi") for n in numbers} <= set(ids)
+
+
+def test_walks_and_walls_arrive_unchanged():
+    data = data_of(render_maze_page(TRACE))
+    for walk, run in zip(TRACE.runs, data["runs"], strict=True):
+        assert np.frombuffer(base64.b64decode(run["states"]), "<u2").tolist() == list(walk.states)
+        assert (run["steps"], run["resets"]) == (walk.steps, list(walk.resets))
+    for bits, walls in zip(data["walls"], WALLS, strict=True):
+        assert tuple(bool(bits >> side & 1) for side in range(4)) == walls
+    assert [p["cells"] for p in data["portals"]] == [[1, 2]]
+
+
+def test_names_cannot_break_out_of_the_page():
+    nasty = replace(VANILLA, method="</script><img onerror=x>")
+    page = render_maze_page(replace(TRACE, kind="<b>bold</b>", runs=(nasty, JFI)))
+    assert "<img" not in page
+    assert "<b>bold" not in page
+
+
+def test_table_shows_the_benchmark_and_why_a_row_loses():
+    loser = cell(ratio=0.86, ratio_low=0.83, ratio_high=0.9, verdict="slower", reason="the discount hurts")
+    page = render_maze_page(
+        TRACE, result(cell(), loser, cell(method="vanilla", ratio=None, wins=None, verdict="baseline"))
+    )
+    assert "3,491 [3,351, 3,627]" in page
+    assert "0.86 [0.83, 0.90]" in page
+    assert "slower: the discount hurts" in page
+    assert "2 of 100" in page
+    assert 'id="benchmark"' not in render_maze_page(TRACE)
+
+
+def test_a_win_is_called_a_win():
+    found = verdict(TRACE)
+    assert not found.loses
+    assert "wins by a factor of 1.33" in found.sentences[1]
+
+
+@pytest.mark.parametrize(
+    ("lambda_g", "gamma_g", "word"),
+    [(1.0, 1.0, "exceeds the step cost"), (0.1, 0.5, "takes 0.5 of J off every step"), (0.1, 1.0, "luck of one maze")],
+)
+def test_a_loss_is_called_a_loss_with_its_reason(lambda_g, gamma_g, word):
+    slow = replace(JFI, states=(0, 0, 0, 0, 0, 1, 3, 2), steps=7, steps_to_coverage=7)
+    trace = replace(TRACE, runs=(VANILLA, slow), lambda_g=lambda_g, gamma_g=gamma_g)
+    found = verdict(trace)
+    assert found.loses
+    assert "loses by a factor of 1.75" in found.sentences[1]
+    assert word in found.sentences[1]
+    assert "verdict loses" in render_maze_page(trace)
+
+
+def test_a_walk_that_never_covers_is_said_to_fail():
+    lost = replace(JFI, steps_to_coverage=None)
+    found = verdict(replace(TRACE, runs=(VANILLA, lost)))
+    assert found.loses
+    assert "had not seen every cell" in found.sentences[0]
+    both = verdict(replace(TRACE, runs=(replace(VANILLA, steps_to_coverage=None), lost)))
+    assert not both.loses
+    assert "Neither" in both.sentences[1]
+
+
+def test_limits_are_stated_even_where_jfi_wins():
+    page = render_maze_page(TRACE)
+    assert "Where fairness does not help" in page
+    assert page.count("<li>") >= 6
+
+
+def test_page_is_written_whole(tmp_path):
+    path = write_maze_page(tmp_path / "maze.html", TRACE)
+    assert path.read_text() == render_maze_page(TRACE)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("change", [{"runs": ()}, {"size": 1}, {"size": 256}])
+def test_what_cannot_be_shown_is_refused(change):
+    with pytest.raises(InputError):
+        render_maze_page(replace(TRACE, **change))
+
+
+def test_missing_jinja_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(MissingExtraError, match=r"mmrs\[report\]"):
+        render_maze_page(TRACE)
