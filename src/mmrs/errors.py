@@ -22,6 +22,18 @@ class NotCausalError(MmrsError, TypeError):
     """A reward that needs the whole rollout was given to a host that works step by step."""
 
 
+class TrainingError(MmrsError, RuntimeError):
+    """Training cannot go on: a number is no longer finite, or a run cannot be continued exactly."""
+
+
+class StorageError(MmrsError):
+    """A checkpoint or a run folder that cannot be written, or cannot be trusted."""
+
+
+class EnvironmentFault(MmrsError, RuntimeError):  # noqa: N818 - a fault of the environment's, not of the package's
+    """An environment died, hung, raised or returned numbers that cannot be learned from."""
+
+
 class MissingExtraError(MmrsError, ImportError):
     """An optional dependency is not installed."""
 

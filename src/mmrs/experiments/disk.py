@@ -1,0 +1,58 @@
+"""Reading files that may be hostile, and writing files that outlive a power cut."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from mmrs.errors import StorageError
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write a new file and wait until it is on the disk. Raises OSError, also when the file exists."""
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(path: Path) -> None:
+    """Wait until the names in a folder are on the disk: a rename is lost in a power cut otherwise."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def replace_durably(path: Path, content: bytes) -> None:
+    """Put a file in place whole or not at all, whatever happens meanwhile. Raises OSError."""
+    draft = path.with_name(f".{path.name}.part")
+    try:
+        draft.unlink(missing_ok=True)
+        write_durably(draft, content)
+        draft.replace(path)
+        sync_folder(path.parent)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def read_regular(path: Path, limit: int) -> bytes:
+    """The content of a regular file of at most `limit` bytes; links, pipes and devices are refused, never followed."""
+    try:
+        # NONBLOCK: opening a pipe would wait for a writer for ever.
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror or error}.") from error
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise StorageError(f"{path} is not a regular file.")
+        if status.st_size > limit:
+            raise StorageError(f"{path} has {status.st_size} bytes, more than the {limit} that are believable.")
+        try:
+            return file.read(limit)
+        except OSError as error:
+            raise StorageError(f"cannot read {path}: {error.strerror or error}.") from error
