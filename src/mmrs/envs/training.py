@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
@@ -61,7 +60,7 @@ class TrainingEnvs(Protocol):
         ...
 
     def state(self) -> dict[str, Any]:
-        """What `restore` needs: a tree of dictionaries, numpy arrays, numbers and strings; cheap to take at any step."""
+        """What `restore` needs: a tree of dictionaries, numpy arrays, numbers and strings; cheap to take."""
         ...
 
     def restore(self, state: dict[str, Any]) -> Values:

@@ -37,22 +37,30 @@ class RunningScale:
         moments = torch.zeros(4, dtype=torch.float64, device=device)  # weight, Σ bonus, Σ x, Σ x²
         return {"moments": moments, "trace": torch.zeros(num_envs, dtype=torch.float64, device=device)}
 
-    def __call__(self, bonus: Tensor, valid: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Memory]:
+    def __call__(
+        self, bonus: Tensor, valid: Tensor, memory: Memory, done: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Memory]:
         """Shift and divisor for each step, ``[T, 1]`` (or ``[1, 1]``), and the new memory: ``(bonus - shift) / scale``.
 
         Args:
             bonus: ``[T, N]``.
             valid: ``[T, N]`` bool; other steps leave the statistics alone.
             memory: from `initial` or the previous call.
+            done: ``[T, N]`` bool, steps after which the return starts afresh. Default: it never does, since novelty
+                does not end with an episode.
         """
         bonus = bonus.double() * valid
         # The bonus of a step that is not valid counts as 0 in the return: time passes there too.
-        trace = linear_recurrence(bonus, self.gamma, memory["trace"]) if self.by == "return" else bonus
+        trace = bonus
+        if self.by == "return":
+            restart = None if done is None else torch.cat([torch.zeros_like(done[:1]), done[:-1]])
+            trace = linear_recurrence(bonus, self.gamma, memory["trace"], restart)
         spread = trace * valid
         sums = torch.stack([valid.double(), bonus, spread, spread.square()]).sum(2).T  # [T, 4]
         moments = linear_recurrence(sums, 1.0 - 1.0 / self.horizon, memory["moments"])
-        new = {"moments": moments[-1], "trace": trace[-1] if self.by == "return" else memory["trace"]}
-        weight, total, x, xx = (moments if self.causal else moments[-1:]).clamp_min(-torch.inf).unbind(1)
+        left = trace[-1] if done is None else torch.where(done[-1], 0.0, trace[-1])
+        new = {"moments": moments[-1], "trace": left if self.by == "return" else memory["trace"]}
+        weight, total, x, xx = (moments if self.causal else moments[-1:]).unbind(1)
         weight = weight.clamp_min(1e-12)
         mean = x / weight
         std = (xx / weight - mean.square()).clamp_min(0.0).sqrt()

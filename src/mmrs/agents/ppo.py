@@ -1,0 +1,135 @@
+"""Proximal policy optimisation (Schulman et al. 2017), as the implementation that the paper cites does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from mmrs.nets.actor_critic import ActorCritic
+from mmrs.spaces import ObservationSpec
+
+
+@dataclass(frozen=True)
+class PPOConfig:
+    """The learner's numbers; unless a section is named they are those of the cited implementation's Atari recipe."""
+
+    learning_rate: float = 2.5e-4
+    """Of Adam. # Deviation: Sec. 6.2 prints 0.0025, ten times the cited code's; `paper-literal` has it."""
+    linear_decay: bool = True
+    """Let the rate fall linearly to 0 over the run."""
+    clip: float = 0.1
+    """Bound of the probability ratio, and of a value's move."""
+    epochs: int = 4
+    """Passes over a rollout."""
+    minibatches: int = 4
+    """Parts a pass is split into."""
+    gamma: float = 0.99
+    """Discount."""
+    gae_lambda: float = 0.95
+    """Trace of the advantages (Sec. 6.2)."""
+    entropy_weight: float = 0.01
+    """Entropy coefficient (Sec. 6.2)."""
+    value_weight: float = 0.5
+    """Value function coefficient (Sec. 6.2)."""
+    clip_values: bool = True
+    """Bound how far a value may move in one update."""
+    max_grad_norm: float = 0.5
+    """Norm the gradient is scaled down to. # Deviation: Sec. 6.2 clips to [-5, 5]; see `grad_value_clip`."""
+    grad_value_clip: float | None = None
+    """Clip each gradient entry to plus or minus this instead; 5 in Sec. 6.2."""
+    adam_eps: float = 1e-5
+    """Adam's epsilon."""
+    normalise_advantages: bool = True
+    """Standardise the advantages of a rollout."""
+    bf16: bool = False
+    """Convolve in bfloat16: faster where the processor has it, and not the same numbers."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What an update learns from: B transitions in any order."""
+
+    obs: Tensor
+    """``[B, *obs]``"""
+    actions: Tensor
+    """``[B, A]`` as the network sampled them."""
+    log_prob: Tensor
+    """``[B]`` when acting."""
+    values: Tensor
+    """``[B, heads]`` when acting."""
+    returns: Tensor
+    """``[B, heads]``"""
+    advantages: Tensor
+    """``[B]``"""
+
+
+class PPO:
+    """Network, optimiser and the clipped objective."""
+
+    def __init__(
+        self, network: ActorCritic, observation: ObservationSpec, config: PPOConfig, generator: torch.Generator
+    ) -> None:
+        self.network, self.observation, self.config, self.generator = network, observation, config, generator
+        trained = [p for p in network.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.Adam(trained, config.learning_rate, eps=config.adam_eps, fused=True)
+
+    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """Distribution parameters and values of raw observations."""
+        features = self.observation.features(obs)
+        if not self.config.bf16:
+            out: tuple[Tensor, Tensor] = self.network(features)
+            return out
+        with torch.autocast(obs.device.type, torch.bfloat16):
+            parameters, values = self.network(features)
+        return parameters.float(), values.float()
+
+    def update(self, batch: Batch, progress: float) -> dict[str, float]:
+        """Learn from a rollout's transitions; `progress` is the share of training done, for the decaying rate."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.config.learning_rate * (1.0 - progress if self.config.linear_decay else 1.0)
+        advantages = batch.advantages
+        if self.config.normalise_advantages:
+            advantages = (advantages - advantages.mean()) / (advantages.std(correction=0) + 1e-5)
+        parts = []
+        for _ in range(self.config.epochs):
+            order = torch.randperm(len(advantages), generator=self.generator).to(advantages.device)
+            for index in order.tensor_split(self.config.minibatches):
+                parts.append(self._step(batch, advantages, index))
+        names = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "grad_norm")
+        return dict(zip(names, torch.stack(parts).mean(0).tolist(), strict=True))
+
+    def _step(self, batch: Batch, advantages: Tensor, index: Tensor) -> Tensor:
+        """One gradient step on a minibatch; returns its measurements."""
+        config = self.config
+        parameters, values = self.forward(batch.obs[index])
+        log_prob, entropy = self.network.log_prob(parameters, batch.actions[index])
+        log_ratio = log_prob - batch.log_prob[index]
+        ratio, advantage = log_ratio.exp(), advantages[index]
+        clipped = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
+        policy_loss = -torch.minimum(ratio * advantage, clipped * advantage).mean()
+        value_loss = self._value_loss(values, batch.values[index], batch.returns[index])
+        loss = policy_loss + config.value_weight * value_loss - config.entropy_weight * entropy.mean()
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        norm = self._clip_gradient()
+        self.optimizer.step()
+        with torch.no_grad():
+            kl = (ratio - 1.0 - log_ratio).mean()  # unbiased and never negative
+            outside = ((ratio - 1.0).abs() > config.clip).float().mean()
+            return torch.stack([policy_loss.detach(), value_loss.detach(), entropy.mean().detach(), kl, outside, norm])
+
+    def _value_loss(self, values: Tensor, old: Tensor, returns: Tensor) -> Tensor:
+        error = (values - returns).square()
+        if self.config.clip_values:
+            near = old + (values - old).clamp(-self.config.clip, self.config.clip)
+            error = torch.maximum(error, (near - returns).square())
+        return 0.5 * error.mean(0).sum()
+
+    def _clip_gradient(self) -> Tensor:
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        if self.config.grad_value_clip is not None:
+            nn.utils.clip_grad_value_(parameters, self.config.grad_value_clip)
+            return nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+        return nn.utils.clip_grad_norm_(parameters, self.config.max_grad_norm)

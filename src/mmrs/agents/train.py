@@ -1,0 +1,216 @@
+"""Algorithm 1: collect, reward, advantages, update, one line each, over and over."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mmrs.agents.advantages import MixingConfig, mixed_advantages
+from mmrs.agents.collect import Collected, Collector
+from mmrs.agents.normalise import ObsNormaliser
+from mmrs.agents.ppo import PPO, Batch, PPOConfig
+from mmrs.envs.training import TrainingEnvs
+from mmrs.errors import TrainingError
+from mmrs.nets.actor_critic import ActorCritic
+from mmrs.nets.init import drawn_from
+from mmrs.rewards.base import IntrinsicReward, Memory, Terms
+from mmrs.rewards.scaled import RunningScale
+from mmrs.spaces import action_spec, observation_spec
+
+Row = dict[str, Any]
+WINDOW = 100
+"""Episodes that the reported returns average over."""
+
+
+class Trainer:
+    """PPO with an intrinsic reward, or none, on environments; iterate it to train, a row of measurements an update."""
+
+    def __init__(
+        self,
+        envs: TrainingEnvs,
+        bonus: IntrinsicReward | None,
+        *,
+        ppo: PPOConfig,
+        mixing: MixingConfig,
+        num_steps: int,
+        total_steps: int,
+        reward_clip: bool,
+        normalise: bool,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        """Args:
+        envs: stepped together.
+        bonus: the intrinsic reward, weights and scale included.
+        ppo: the learner's numbers.
+        mixing: how the bonus joins the reward.
+        num_steps: T, steps of each environment between updates.
+        total_steps: agent steps of the whole run, over all environments.
+        reward_clip: learn from the sign of the extrinsic reward.
+        normalise: standardise vector observations, and scale the reward by its return's spread.
+        seed: of everything.
+        device: where networks and rollouts live.
+        """
+        self.envs, self.mixing, self.seed, self.device = envs, mixing, seed, device
+        self.total_updates = -(-total_steps // (num_steps * envs.num_envs))
+        self.steps_per_update = num_steps * envs.num_envs
+        observation = observation_spec(envs.observation_space)
+        normaliser = ObsNormaliser(observation.shape) if normalise else None
+        generator = torch.Generator().manual_seed(seed)
+        with drawn_from(generator):
+            network = ActorCritic(observation, action_spec(envs.action_space), 2 if mixing.mode == "two_heads" else 1)
+        network = network.to(device, memory_format=torch.channels_last) if network.is_image else network.to(device)  # type: ignore[call-overload]
+        self.bonus = bonus.to(device) if bonus else None
+        self.memory: Memory | None = None
+        self.ppo = PPO(network, observation, ppo, generator)
+        self.collector = Collector(envs, self.ppo, num_steps, normaliser, device)
+        self.reward_clip = reward_clip
+        self.reward_scale = RunningScale("return", centre=False, causal=True, gamma=ppo.gamma, horizon=10**9)
+        self.reward_memory = self.reward_scale.initial(envs.num_envs, device) if normalise else None
+        self.updates = 0
+        self.recent: dict[str, deque[float]] = {}
+
+    def __iter__(self) -> Iterator[Row]:
+        """Train to the end, yielding after each update; everything is consistent there, so that is where to save."""
+        if not self.collector.obs.size:
+            self.collector.start(self.seed)
+        while self.updates < self.total_updates:
+            began = time.perf_counter()
+            got = self.collector.collect()
+            reward = self._extrinsic(got)
+            terms = self._intrinsic(got)
+            bonus = sum_terms(terms, reward)
+            result = mixed_advantages(
+                got.rollout, reward, bonus, got.values, got.next_values,
+                mixing=self.mixing, gamma=self.ppo.config.gamma, lam=self.ppo.config.gae_lambda,
+            )  # fmt: skip
+            row = self.ppo.update(_batch(got, result.advantages, result.returns), self.updates / self.total_updates)
+            row |= {f"bonus/{k}": v for k, v in self.bonus.update(got.rollout).items()} if self.bonus else {}
+            self.updates += 1
+            row |= self._measurements(got, reward, terms, result.returns, result.bonus_share)
+            self._refuse_non_finite(row)
+            seconds = time.perf_counter() - began
+            yield {**row, "seconds": seconds, "steps_per_second": self.steps_per_update / seconds}
+
+    # --- rewards ----------------------------------------------------------------------------------------------------
+
+    def _extrinsic(self, got: Collected) -> Tensor:
+        """The reward the learner sees: its sign, or divided by the running spread of its return, or as it is."""
+        if self.reward_clip:
+            return got.reward.sign()
+        if self.reward_memory is None:
+            return got.reward
+        done = got.rollout.done
+        _, scale, self.reward_memory = self.reward_scale(got.reward, got.rollout.valid, self.reward_memory, done)
+        return (got.reward / scale).clamp(-10.0, 10.0).float()
+
+    def _intrinsic(self, got: Collected) -> Terms:
+        if self.bonus is None:
+            return {}
+        terms, self.memory = self.bonus.compute_terms(got.rollout, self.memory)
+        return terms
+
+    # --- measurements -----------------------------------------------------------------------------------------------
+
+    def _measurements(self, got: Collected, reward: Tensor, terms: Terms, returns: Tensor, share: Tensor) -> Row:
+        row: Row = {"update": self.updates, "step": self.updates * self.steps_per_update}
+        ended = got.episodes
+        self._remember("life_return", ended.life_returns)
+        self._remember("game_return", ended.game_returns)
+        self._remember("game_length", ended.game_lengths)
+        for info in ended.infos:
+            for name, value in info.items():
+                self._remember(f"env/{name}", [value])
+        row |= {name: float(np.mean(values)) for name, values in self.recent.items() if values}
+        row["episodes"] = len(ended.life_returns)
+        size = {name: float(term.double().abs().mean()) for name, term in terms.items()}
+        size["extrinsic"] = float(reward.double().abs().mean()) * abs(self.mixing.extrinsic_weight)
+        whole = sum(size.values())
+        for name, term in {**terms, "extrinsic": reward}.items():
+            row[f"reward/{name}"] = float(term.double().mean())
+            row[f"reward/{name}_std"] = float(term.double().std(correction=0))
+            row[f"reward/{name}_share"] = size[name] / whole if whole else 0.0
+        error = (returns - got.values).double().var(correction=0)
+        spread = returns.double().var(correction=0)
+        row["explained_variance"] = float(1.0 - error / spread) if float(spread) > 0 else 0.0
+        row["bonus_advantage_share"] = float(share)
+        return row
+
+    def _remember(self, name: str, values: list[float] | list[int]) -> None:
+        self.recent.setdefault(name, deque(maxlen=WINDOW)).extend(values)
+
+    def _refuse_non_finite(self, row: Row) -> None:
+        for name, value in row.items():
+            if not np.isfinite(value):
+                raise TrainingError(
+                    f"{name} became {value} in update {self.updates} (step {self.updates * self.steps_per_update}). "
+                    "Nothing of this update was saved. Lower the learning rate or the bonus' weight, or look for the "
+                    "environment step behind it."
+                )
+
+    # --- resume -----------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Everything a new process needs to continue to the bit."""
+        return {
+            "updates": self.updates,
+            "threads": torch.get_num_threads(),
+            "network": self.ppo.network.state_dict(),
+            "optimizer": self.ppo.optimizer.state_dict(),
+            "generator": self.ppo.generator.get_state(),
+            "bonus": self.bonus.state_dict() if self.bonus else None,
+            "memory": self.memory,
+            "reward_scale": self.reward_memory,
+            "normaliser": self.collector.normaliser.state() if self.collector.normaliser else None,
+            "obs": self.collector.obs,
+            "envs": self.envs.state(),
+            "recent": {name: list(values) for name, values in self.recent.items()},
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from `state`, on freshly made environments."""
+        if state["threads"] != torch.get_num_threads():
+            raise TrainingError(
+                f"this run used {state['threads']} torch threads, now there are {torch.get_num_threads()}; results "
+                f"depend on that. Set the number of threads to {state['threads']} to resume exactly."
+            )
+        self.updates = int(state["updates"])
+        self.ppo.network.load_state_dict(state["network"])
+        self.ppo.optimizer.load_state_dict(state["optimizer"])
+        self.ppo.generator.set_state(state["generator"].cpu())
+        if self.bonus:
+            self.bonus.load_state_dict(state["bonus"])
+        self.memory = _on(state["memory"], self.device)
+        self.reward_memory = _on(state["reward_scale"], self.device)
+        if self.collector.normaliser:
+            self.collector.normaliser.restore(state["normaliser"])
+        self.envs.restore(state["envs"])
+        self.collector.obs = np.array(state["obs"])
+        self.recent = {name: deque(values, maxlen=WINDOW) for name, values in state["recent"].items()}
+
+
+def sum_terms(terms: Terms, like: Tensor) -> Tensor:
+    """The bonus from its terms, ``[T, N]``; zeros where there are none."""
+    return torch.stack([term.to(like.dtype) for term in terms.values()]).sum(0) if terms else torch.zeros_like(like)
+
+
+def _batch(got: Collected, advantages: Tensor, returns: Tensor) -> Batch:
+    """The valid transitions of a rollout, flat."""
+    obs = got.rollout.obs[:-1]
+    flat = (obs, got.actions, got.log_prob, got.values, returns, advantages)
+    if bool(got.rollout.valid.all()):
+        return Batch(*(x.flatten(0, 1) for x in flat))
+    return Batch(*(x[got.rollout.valid] for x in flat))
+
+
+def _on(tree: Any, device: torch.device) -> Any:
+    """Tensors of a tree on a device."""
+    if isinstance(tree, dict):
+        return {name: _on(value, device) for name, value in tree.items()}
+    return tree.to(device) if isinstance(tree, Tensor) else tree

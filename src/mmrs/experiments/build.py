@@ -1,0 +1,118 @@
+"""From a configuration to a trainer."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import torch
+
+from mmrs.agents.train import Trainer
+from mmrs.envs.make import make_envs
+from mmrs.envs.training import TrainingEnvs
+from mmrs.errors import InputError
+from mmrs.experiments.config import BonusConfig, EnvConfig, TrainConfig
+from mmrs.rewards import IntrinsicReward, Scaled, Weighted, make
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of that name, or the best there is."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise InputError(f"device {name!r} is unknown; expected cpu, cuda or auto.") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise InputError("device cuda was asked for, but torch sees no GPU. Use --device cpu or auto.")
+    return device
+
+
+def parse_options(options: tuple[str, ...]) -> dict[str, Any]:
+    """`k=10 preset=paper` as keyword arguments: numbers, booleans and None as such, anything else as text."""
+    parsed: dict[str, Any] = {}
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not equals or not name:
+            raise InputError(f"bonus option {option!r}: expected name=value, for example lambda_g=0.1.")
+        try:
+            parsed[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            parsed[name] = value
+    return parsed
+
+
+def build_bonus(config: BonusConfig, envs: TrainingEnvs, total_updates: int, seed: int) -> IntrinsicReward | None:
+    """The bonus with its scale and weight, or None; learning rates that can decay do so over the run."""
+    if config.name == "none":
+        return None
+    options = parse_options(config.options)
+    if config.name in ("mmrs", "ride", "rnd"):
+        options.setdefault("total_updates", total_updates)  # Sec. 6.2: "a linearly decaying learning rate"
+    bonus = make(config.name, envs.observation_space, envs.action_space, seed=seed, **options)
+    if config.scale != "none":
+        bonus = Scaled(bonus, by=config.scale, centre=config.centre)
+    elif config.centre:
+        raise InputError("bonus.centre needs bonus.scale: set it to 'reward' or 'return'.")
+    if config.weight == 1.0 and config.final_weight is None:
+        return bonus
+    over = total_updates if config.final_weight is not None else 0
+    return Weighted(bonus, config.weight, final_weight=config.final_weight, over_updates=over)
+
+
+def build_envs(config: EnvConfig, *, render: bool = False, num_envs: int | None = None) -> TrainingEnvs:
+    """The environments of a configuration."""
+    return make_envs(
+        config.id,
+        num_envs or config.num_envs,
+        sticky=config.sticky,
+        threads=config.threads,
+        vectorization=config.vectorization,
+        step_timeout=config.step_timeout,
+        reseed_every=config.reseed_every,
+        render=render,
+    )
+
+
+def build_trainer(config: TrainConfig) -> Trainer:
+    """Environments, bonus and learner, ready to start or to be restored."""
+    check(config)
+    torch.set_num_threads(config.threads)
+    device = choose_device(config.device)
+    envs = build_envs(config.env)
+    updates = -(-config.steps // (config.num_steps * config.env.num_envs))
+    try:
+        bonus = build_bonus(config.bonus, envs, updates, config.seed)
+        return Trainer(
+            envs,
+            bonus,
+            ppo=config.ppo,
+            mixing=config.mixing,
+            num_steps=config.num_steps,
+            total_steps=config.steps,
+            reward_clip=config.env.reward_clip,
+            normalise=config.env.normalise,
+            seed=config.seed,
+            device=device,
+        )
+    except BaseException:
+        envs.close()
+        raise
+
+
+def check(config: TrainConfig) -> None:
+    """Refuse impossible numbers before anything is made."""
+    positive = {
+        "steps": config.steps,
+        "num_steps": config.num_steps,
+        "env.num_envs": config.env.num_envs,
+        "threads": config.threads,
+        "checkpoint_every": config.checkpoint_every,
+        "ppo.epochs": config.ppo.epochs,
+        "ppo.minibatches": config.ppo.minibatches,
+    }
+    for name, value in positive.items():
+        if value < 1:
+            raise InputError(f"{name} is {value}, expected at least 1.")
+    if config.num_steps * config.env.num_envs < config.ppo.minibatches:
+        raise InputError("a rollout has fewer transitions than ppo.minibatches; lengthen it or lower the minibatches.")

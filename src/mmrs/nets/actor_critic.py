@@ -1,0 +1,93 @@
+"""Policy and value networks of the appendix, for images, vectors and Discrete states."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as nnf
+
+from mmrs.functional.distributions import choice_log_prob, gaussian_log_prob, sample_choices
+from mmrs.nets.encoders import PIXEL_SCALE
+from mmrs.nets.init import orthogonal
+from mmrs.spaces import ActionSpec, ObservationSpec
+
+
+class ActorCritic(nn.Module):
+    """From network input to distribution parameters ``[B, A]`` and values ``[B, heads]``.
+
+    Images: 8x8, 4x4 and 3x3 convolutions and a dense layer, shared by both (Table "CNN-based"). Else two layers of 64
+    with Tanh, one pair for the policy and one for the value (Table "MLP-based"; separate as in the cited code).
+    """
+
+    def __init__(self, observation: ObservationSpec, action: ActionSpec, value_heads: int = 1) -> None:
+        super().__init__()
+        self.action, self.value_heads = action, value_heads
+        self.is_image = observation.kind == "image"
+        if self.is_image:
+            self.trunk: nn.Module = ConvTrunk(observation)
+            self.policy: nn.Module = orthogonal(nn.Linear(512, action.size), gain=0.01)
+            self.value: nn.Module = orthogonal(nn.Linear(512, value_heads), gain=1.0)
+        else:
+            self.trunk = nn.Identity()
+            self.policy = _tanh_layers(observation.size, action.size, gain=0.01)
+            self.value = _tanh_layers(observation.size, value_heads, gain=1.0)
+        # Unstated: the spread of the Gaussian; state-independent and starting at 1, as in the cited code.
+        self.log_std = nn.Parameter(torch.zeros(action.size), requires_grad=not action.choices)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Distribution parameters and values of network input (`ObservationSpec.features`)."""
+        x = self.trunk(x)
+        return self.policy(x), self.value(x)
+
+    @property
+    def noise_size(self) -> int:
+        """Random numbers one action takes."""
+        return self.action.size
+
+    def sample(self, parameters: Tensor, noise: Tensor) -> Tensor:
+        """Actions ``[B, ...]``: choices from 0, or numbers; `noise` is Gumbel for choices and normal for numbers."""
+        if self.action.choices:
+            return sample_choices(parameters, noise, self.action.choices)
+        return parameters + self.log_std.exp() * noise
+
+    def mode(self, parameters: Tensor) -> Tensor:
+        """The likeliest actions."""
+        return self.sample(parameters, torch.zeros_like(parameters))
+
+    def log_prob(self, parameters: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """Log probability and entropy, each ``[B]``, of actions as `sample` gives them."""
+        if self.action.choices:
+            return choice_log_prob(parameters, actions, self.action.choices)
+        return gaussian_log_prob(parameters, self.log_std, actions)
+
+
+class ConvTrunk(nn.Module):
+    """8x8 Conv. 32, 4x4 Conv. 64, 3x3 Conv. 32, Dense 512, all ReLU; strides 4, 2, 1 as in the cited code."""
+
+    def __init__(self, observation: ObservationSpec) -> None:
+        super().__init__()
+        self.first = orthogonal(nn.Conv2d(observation.channels, 32, 8, stride=4))
+        self.second = orthogonal(nn.Conv2d(32, 64, 4, stride=2))
+        self.third = orthogonal(nn.Conv2d(64, 32, 3, stride=1))
+        with torch.no_grad():
+            features = self._convolve(torch.zeros(1, observation.channels, *observation.image_size)).shape[1]
+        self.dense = orthogonal(nn.Linear(features, 512))
+
+    def _convolve(self, x: Tensor) -> Tensor:
+        # The pixels' 1/255 is folded into the first kernel, which saves a pass over the images.
+        x = nnf.relu_(nnf.conv2d(x, self.first.weight * PIXEL_SCALE, self.first.bias, stride=4))
+        return nnf.relu_(self.third(nnf.relu_(self.second(x)))).flatten(1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Features ``[B, 512]`` of pixels ``[B, C, H, W]``."""
+        return nnf.relu_(self.dense(self._convolve(x)))
+
+
+def _tanh_layers(size: int, out: int, gain: float) -> nn.Sequential:
+    return nn.Sequential(
+        orthogonal(nn.Linear(size, 64)),
+        nn.Tanh(),
+        orthogonal(nn.Linear(64, 64)),
+        nn.Tanh(),
+        orthogonal(nn.Linear(64, out), gain=gain),
+    )
