@@ -1,0 +1,97 @@
+"""Configurations as JSON and back, strictly: a key too many, too few or of another type is an error, never a guess."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mmrs.errors import InputError, near_matches
+
+T = TypeVar("T")
+
+
+def to_json(config: Any) -> Any:
+    """A frozen dataclass of dataclasses, tuples, paths, numbers and strings as what `json.dumps` writes."""
+    if dataclasses.is_dataclass(config):
+        return {field.name: to_json(getattr(config, field.name)) for field in dataclasses.fields(config)}
+    if isinstance(config, tuple | list):
+        return [to_json(item) for item in config]
+    if isinstance(config, dict):
+        return {key: to_json(item) for key, item in config.items()}
+    return str(config) if isinstance(config, Path) else config
+
+
+def from_json(kind: type[T], data: Any, path: str = "config") -> T:
+    """The configuration that `to_json` wrote.
+
+    Raises:
+        InputError: where `data` is not exactly of the form of `kind`; says where and what was expected.
+    """
+    return typing.cast(T, _build(kind, data, path))
+
+
+def _build(kind: Any, data: Any, path: str) -> Any:
+    if dataclasses.is_dataclass(kind):
+        return _build_dataclass(kind, data, path)
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        return _build(arguments[0], data, path)
+    if origin in (typing.Union, types.UnionType):
+        return _build_union(arguments, data, path)
+    if origin is typing.Literal:
+        return data if data in arguments else _refuse(path, data, f"one of {', '.join(map(repr, arguments))}")
+    if origin is tuple:
+        return _build_tuple(arguments, data, path)
+    return _build_scalar(kind, data, path)
+
+
+def _build_dataclass(kind: Any, data: Any, path: str) -> Any:
+    if not isinstance(data, dict):
+        return _refuse(path, data, "an object")
+    hints = typing.get_type_hints(kind, include_extras=True)
+    names = [field.name for field in dataclasses.fields(kind) if field.init]
+    for name in data.keys() - set(names):
+        raise InputError(f"{path} has the unknown key {name!r}. {near_matches(str(name), names)}")
+    missing = [name for name in names if name not in data]
+    if missing:
+        raise InputError(f"{path} lacks {', '.join(missing)}. Was it written by another version of mmrs?")
+    return kind(**{name: _build(hints[name], data[name], f"{path}.{name}") for name in names})
+
+
+def _build_union(kinds: tuple[Any, ...], data: Any, path: str) -> Any:
+    for kind in kinds:
+        try:
+            return _build(kind, data, path)
+        except InputError:
+            continue
+    names = " or ".join(str(getattr(kind, "__name__", kind)) for kind in kinds)
+    return _refuse(path, data, names)
+
+
+def _build_tuple(kinds: tuple[Any, ...], data: Any, path: str) -> Any:
+    if not isinstance(data, list):
+        return _refuse(path, data, "a list")
+    if len(kinds) == 2 and kinds[1] is Ellipsis:
+        kinds = kinds[:1] * len(data)
+    if len(kinds) != len(data):
+        return _refuse(path, data, f"a list of {len(kinds)}")
+    return tuple(_build(kind, item, f"{path}[{i}]") for i, (kind, item) in enumerate(zip(kinds, data, strict=True)))
+
+
+def _build_scalar(kind: Any, data: Any, path: str) -> Any:
+    if kind is type(None):
+        return None if data is None else _refuse(path, data, "null")
+    if kind is Path:
+        return Path(data) if isinstance(data, str) else _refuse(path, data, "a path")
+    if kind is float and type(data) is int:
+        return float(data)
+    if kind in (bool, int, float, str):
+        return data if type(data) is kind else _refuse(path, data, f"of type {kind.__name__}")
+    raise InputError(f"{path} is of the kind {kind}, which a configuration file cannot hold.")
+
+
+def _refuse(path: str, data: Any, expected: str) -> Any:
+    raise InputError(f"{path} is {str(data)[:80]!r}, expected {expected}.")
