@@ -220,12 +220,10 @@ def _pack(slots: VisitSlots, rows: Tensor, rollout: Rollout) -> Segments:
     """Gather the counted slots into dense rows, keeping their order."""
     counted = slots.counted
     row_of_visit = torch.unique_consecutive(rows[counted], return_inverse=True)[1]
-    count, length = (int(row_of_visit[-1]) + 1 if len(row_of_visit) else 0), 0
-    position = torch.arange(len(row_of_visit), device=counted.device)
-    if count:
-        sizes = torch.bincount(row_of_visit, minlength=count)
-        position = position - (sizes.cumsum(0) - sizes)[row_of_visit]
-        length = int(sizes.max())
+    count = int(row_of_visit[-1]) + 1 if len(row_of_visit) else 1  # without a visit one row of padding stands
+    sizes = torch.bincount(row_of_visit, minlength=count)
+    position = torch.arange(len(row_of_visit), device=counted.device) - (sizes.cumsum(0) - sizes)[row_of_visit]
+    length = max(1, int(sizes.max()))
     place = row_of_visit * length + position
     index = torch.zeros(count * length, dtype=torch.int64, device=counted.device)
     index[place] = slots.index[counted]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -112,7 +113,8 @@ class IntrinsicReward(nn.Module):
         self.generator.set_state(state["generator"].cpu())
         self.updates = int(state["updates"])
         if self.optimizer:
-            self.optimizer.load_state_dict(state["optimizer"])
+            # A copy: torch's optimisers keep the tensors they are given, and two modules must not share moments.
+            self.optimizer.load_state_dict(deepcopy(state["optimizer"]))
 
     def _apply(self, fn: Any, recurse: bool = True) -> IntrinsicReward:
         """Move the optimiser's moments with the weights: `bonus.to(device)` is all the device handling."""
