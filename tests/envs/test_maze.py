@@ -108,6 +108,7 @@ def _spoil(**changes):
         (_spoil(walls=[[16] * 5] * 5), "between 0 and 15"),
         (_spoil(walls=[[0] * 5] * 5), "outer wall"),
         (_spoil(walls=[[15, 11, 15, 15, 15], *[[15] * 5] * 4]), "one side only"),
+        (_spoil(walls=[[15, 13, 15, 15, 15], *[[15] * 5] * 4]), "one side only"),
         (_spoil(portals=[[0, 3]]), "start or goal"),
         (_spoil(portals=[[3, 24]]), "start or goal"),
         (_spoil(portals=[[3, 99]]), "outside"),

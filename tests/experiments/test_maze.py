@@ -1,6 +1,7 @@
 """The maze experiment: what it must show, its statistics, its files, its refusals."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -160,6 +161,16 @@ def test_the_command_writes_its_numbers_and_prints_them(tmp_path, capsys):
     for cell in result.cells:
         assert f"{cell.mean:.0f} [{cell.mean_low:.0f}, {cell.mean_high:.0f}]" in printed
     assert "jfi loses on plus 5: weight 2 is above the step cost" in printed
+    names = {"maze.json", "maze.html", "maze.png", "maze.svg"}
+    assert {path.name for path in (tmp_path / "new").iterdir()} == names
+    assert all(str(tmp_path / "new" / name) in printed for name in names)
+
+
+def test_without_the_extra_for_pictures_the_numbers_are_still_written(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    maze(MazeConfig(sizes=(3,), kinds=("plus",), mazes=5, out=tmp_path, page_size=4))
+    assert [path.name for path in tmp_path.iterdir()] == ["maze.json"]
+    assert "pip install 'mmrs[report]'" in capsys.readouterr().out
 
 
 def test_capped_means_are_marked_as_lower_bounds():
@@ -180,6 +191,7 @@ def test_capped_means_are_marked_as_lower_bounds():
         ({"methods": ("jfj",)}, "Did you mean 'jfi'"),
         ({"protocol": "litteral"}, "Did you mean 'literal'"),
         ({"mazes": 0}, "mazes"),
+        ({"page_size": 1}, "page_size"),
         ({"episode_cap": -1}, "episode_cap"),
         ({"step_cap": -1}, "step_cap"),
         ({"first_seed": -1}, "first_seed"),

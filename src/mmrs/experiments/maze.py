@@ -15,11 +15,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from mmrs.agents.maze_options import METHODS, WalkOptions, walk_options
 from mmrs.envs.maze import check_kind, check_size, generate_many
-from mmrs.errors import InputError, near_matches
+from mmrs.errors import InputError, MissingExtraError, near_matches
 from mmrs.experiments.maze_result import MazeCell, MazeResult
 from mmrs.experiments.maze_stats import summarise
 from mmrs.experiments.maze_table import show
+from mmrs.experiments.maze_trace import trace
 from mmrs.report.files import output_folder, write_whole
+from mmrs.report.maze_figures import draw_maze_figure
+from mmrs.report.maze_page import LARGEST_MAZE, write_maze_page
 
 PROTOCOLS = ("coverage", "literal")
 Steps = NDArray[np.int64]
@@ -64,7 +67,9 @@ class MazeConfig:
     first_ties: bool = False
     """Take the first of several best actions rather than a random one."""
     out: Path = Path("runs/maze")
-    """Folder for maze.json."""
+    """Folder for maze.json, the page and the figure."""
+    page_size: int = 20
+    """Side of the sample maze on the page and in the figure; a `plus` maze drawn from first_seed."""
 
 
 def check(config: MazeConfig) -> None:
@@ -81,6 +86,11 @@ def check(config: MazeConfig) -> None:
             raise InputError(f"unknown method {method!r}. {near_matches(method, METHODS)}")
     if config.protocol not in PROTOCOLS:
         raise InputError(f"unknown protocol {config.protocol!r}. {near_matches(config.protocol, PROTOCOLS)}")
+    _check_numbers(config)
+    _options(config, config.methods[0], config.sizes[0])  # refuses shares outside [0, 1]
+
+
+def _check_numbers(config: MazeConfig) -> None:
     for name in ("mazes", "episode_cap", "step_cap"):
         if getattr(config, name) < 1:
             raise InputError(f"{name} must be at least 1, not {getattr(config, name)}")
@@ -89,7 +99,8 @@ def check(config: MazeConfig) -> None:
     for name in ("lambda_g", "penalty_weight"):
         if not np.isfinite(getattr(config, name)):
             raise InputError(f"{name} must be a finite number, not {getattr(config, name)}")
-    _options(config, config.methods[0], config.sizes[0])  # refuses shares outside [0, 1]
+    if not 2 <= config.page_size <= LARGEST_MAZE:
+        raise InputError(f"page_size must lie between 2 and {LARGEST_MAZE}, not {config.page_size}")
 
 
 def run(config: MazeConfig, progress: Progress | None = None) -> MazeResult:
@@ -143,7 +154,7 @@ def _run_group(
 
 
 def maze(config: MazeConfig) -> None:
-    """Run the maze experiment, print its table and write `maze.json`."""
+    """Run the maze experiment, print its table and write `maze.json`, the interactive page and the figure."""
     check(config)
     folder = output_folder(config.out)
     console = Console()
@@ -152,7 +163,29 @@ def maze(config: MazeConfig) -> None:
         result = run(config, progress)
     path = write_whole(folder / "maze.json", json.dumps(result.to_dict()) + "\n")
     show(result, console)
-    console.print(f"written to {path}", highlight=False, soft_wrap=True)
+    console.print(f"numbers: {path}", highlight=False, soft_wrap=True)
+    _draw(config, result, folder, console)
+
+
+def _draw(config: MazeConfig, result: MazeResult, folder: Path, console: Console) -> None:
+    """The page and the figure: vanilla beside the first other method in a sample maze, and the result's bars."""
+    others = [method for method in config.methods if method != "vanilla"]
+    sample = trace(
+        config.page_size,
+        "plus",
+        config.first_seed,
+        ("vanilla", *others[:1]),
+        lambda_g=config.lambda_g,
+        gamma_g=config.gamma_g,
+    )
+    try:
+        written = [write_maze_page(folder / "maze.html", sample, result), *draw_maze_figure(sample, result, folder)]
+    except MissingExtraError as error:
+        # The numbers are safe by now; pictures are no reason to fail.
+        console.print(f"no page and no figure: {error}", highlight=False, markup=False, soft_wrap=True)
+        return
+    for path in written:
+        console.print(f"{'page' if path.suffix == '.html' else 'figure'}: {path}", highlight=False, soft_wrap=True)
 
 
 def _goal(config: MazeConfig) -> str:

@@ -81,11 +81,6 @@ def why_slower(size: int, options: WalkOptions) -> str:
     method, states = METHODS[options.method], size * size
     if method == "random_walk":
         return "a random walk learns nothing from where it has been"
-    if options.goal_ends and options.goal_reward > 0:
-        return (
-            "the goal pays 1 and ends the episode: whoever finds it repeats the path to it, so the steps "
-            "measure how long a learner stays locked in, not how well it explores"
-        )
     if method in ("jfi", "entropy", "coverage") and options.weight > options.step_cost:
         return (
             f"weight {options.weight:g} is above the step cost {options.step_cost:g}: a new cell pays a "
@@ -95,5 +90,10 @@ def why_slower(size: int, options: WalkOptions) -> str:
         return (
             f"gamma_g {options.gamma_g:g} < 1 adds a cost that grows with J; here 1 - gamma_g exceeds 1/S, "
             "the most a step can raise J, so cells seen early look better than fresh ones"
+        )
+    if options.goal_ends and options.goal_reward > 0:
+        return (
+            "the goal pays 1 and ends the episode: whoever finds it repeats the path to it, so the steps "
+            "measure how long a learner stays locked in, not how well it explores"
         )
     return "this bonus, at this weight, is too weak or too strong for mazes of this size; only tuning helps"

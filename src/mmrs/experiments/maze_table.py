@@ -30,7 +30,7 @@ def show(result: MazeResult, console: Console) -> None:
     for row, cell in zip(rows, result.cells, strict=True):
         table.add_row(*row, end_section=cell.method == result.cells[-1].method)
     # Below this width numbers would be cut short; a narrow terminal wraps the lines instead.
-    wide = Console(file=console.file, width=max(console.width, 100), no_color=console.no_color)
+    wide = Console(file=console.file, width=max(console.width, 110), no_color=console.no_color)
     wide.print(table)
     for line in notes(result):
         console.print(line, highlight=False, soft_wrap=True)
