@@ -1,0 +1,188 @@
+"""Atari through ale-py's own vector environment: preprocessing and threads in C++, lives and raw scores kept apart."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from mmrs.envs.replay import ReplayedEnvs
+from mmrs.envs.stepping import RawStep
+from mmrs.envs.training import Values
+from mmrs.errors import InputError, MissingExtraError
+
+ATARI_GAMES = (
+    "ALE/Alien-v5",
+    "ALE/AirRaid-v5",
+    "ALE/Assault-v5",
+    "ALE/Asteroids-v5",
+    "ALE/BattleZone-v5",
+    "ALE/BeamRider-v5",
+    "ALE/Breakout-v5",
+    "ALE/Centipede-v5",
+    "ALE/DemonAttack-v5",
+    "ALE/Frostbite-v5",
+    "ALE/Gopher-v5",
+    "ALE/Gravitar-v5",
+    "ALE/Jamesbond-v5",
+    "ALE/Krull-v5",
+    "ALE/KungFuMaster-v5",
+    "ALE/MsPacman-v5",
+    "ALE/Phoenix-v5",
+    "ALE/Riverraid-v5",
+    "ALE/Seaquest-v5",
+    "ALE/SpaceInvaders-v5",
+)
+"""The twenty games of the paper's table, in its order."""
+
+RESEED_EVERY = 50_000
+"""Steps between seeded resets: each reloads the cartridge (about 0.1 s), so at 8 environments they cost about 1 %."""
+MAX_FRAMES = 108_000
+"""Half an hour of play, the limit of the Arcade Learning Environment."""
+
+
+def rom_name(env_id: str) -> str | None:
+    """Cartridge of "ALE/MsPacman-v5", "MsPacmanNoFrameskip-v4", "MsPacman" or "ms_pacman"; None if there is none."""
+    match = re.fullmatch(r"(?:ALE/)?([A-Za-z0-9_]+?)(?:-v5|NoFrameskip-v4)?", env_id)
+    return _roms().get(_plain(match[1])) if match else None
+
+
+def game_ids() -> list[str]:
+    """Every game that is installed, as Gymnasium spells it."""
+    return [f"ALE/{''.join(part.capitalize() for part in rom.split('_'))}-v5" for rom in _roms().values()]
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+def _roms() -> dict[str, str]:
+    try:
+        from ale_py import roms  # noqa: PLC0415 - optional, and GPL: only loaded when asked for
+    except ImportError:
+        raise MissingExtraError("ale-py", "atari") from None
+    return {_plain(rom): rom for rom in roms.get_all_rom_ids()}
+
+
+class AtariStepper:
+    """`AtariVectorEnv` with the last states put right.
+
+    ale-py reports a `final_obs` for all environments once any ends. It is true only where the game itself restarted;
+    an environment that merely lost a life plays on, and its successor is the observation it shows. Whether the game
+    restarted is read from the frame counters: frames since the cartridge was loaded minus frames of this game grows
+    at a restart and at no other time.
+    """
+
+    def __init__(self, rom: str, num_envs: int, *, render: bool, options: dict[str, Any]) -> None:
+        from ale_py.vector_env import AtariVectorEnv  # noqa: PLC0415
+
+        settings = {
+            "autoreset_mode": "SameStep",
+            "life_loss_info": True,  # flags a lost life; `episodic_life` would restart the whole game
+            "reward_clipping": False,  # clipping is the trainer's business: returns are counted from raw scores
+            "frameskip": 4,
+            "maxpool": True,
+            **options,
+        }
+        self._env = AtariVectorEnv(rom, num_envs, img_height=84, img_width=84, grayscale=True, stack_num=4, **settings)
+        # The same game in colour: one environment with the seeds and actions of environment 0 goes the same way.
+        colour = {**settings, "img_height": 210, "img_width": 160, "grayscale": False, "stack_num": 1, "num_threads": 1}
+        self._picture = AtariVectorEnv(rom, 1, **colour) if render else None
+        self._frame: Values | None = None
+        self.num_envs = num_envs
+        self.observation_space = self._env.single_observation_space
+        self.action_space = self._env.single_action_space
+        self._started = False
+        self._earlier_frames = np.zeros(num_envs, np.int32)
+
+    def reset(self, mask: Values, seeds: Values) -> Values:
+        """Seeded reset; reloads the cartridge, which is what makes it forget."""
+        options = {"reset_mask": mask} if self._started else None
+        if not (self._started or mask.all()):
+            raise InputError("The first reset must start all environments.")
+        obs, info = self._env.reset(seed=seeds, options=options)
+        self._started = True
+        self._earlier_frames = info["frame_number"] - info["episode_frame_number"]
+        if self._picture is not None and mask[0]:
+            self._frame, _ = self._picture.reset(seed=seeds[:1])
+        return obs[mask]  # type: ignore[no-any-return]
+
+    def send(self, actions: Values) -> None:
+        """Hand the actions to the threads of ale-py."""
+        self._env.send(actions)
+        if self._picture is not None:
+            self._picture.send(actions[:1])
+
+    def recv(self) -> RawStep:
+        """Wait for all environments."""
+        obs, reward, terminated, truncated, info = self._env.recv()
+        if self._picture is not None:
+            self._frame = self._picture.recv()[0]
+        earlier_frames = info["frame_number"] - info["episode_frame_number"]
+        game_over = earlier_frames != self._earlier_frames
+        self._earlier_frames = earlier_frames
+        done = terminated | truncated
+        final_obs = obs[done]
+        infos: list[dict[str, float]] = []
+        if game_over.any():
+            restarted = game_over[done]
+            final_obs[restarted] = info["final_obs"][game_over]
+            infos = [{} for _ in range(int(game_over.sum()))]
+        return RawStep(obs, reward.astype(np.float64), terminated, truncated, game_over, final_obs, infos)
+
+    def render(self) -> Values:
+        """The screen in colour, 210x160."""
+        if self._frame is None:
+            raise InputError("These environments draw nothing. Make them with render=True and reset them first.")
+        return self._frame[0, -1]  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        """Stop the threads of ale-py."""
+        del self._env, self._picture
+
+
+class AtariEnvs(ReplayedEnvs):
+    """N copies of one Atari game: 84x84 gray, 4 frames stacked, 4 skipped, the last two of them maximised.
+
+    A lost life ends the learner's episode and not the game, as in the paper's cited code; FIRE is pressed at the start
+    of a game where the game needs it, not after a lost life. Rewards are raw scores.
+
+    Args:
+        env_id: "ALE/Alien-v5", "Alien" or "alien". Unlike Gymnasium's v5, sticky actions are off unless asked for.
+        num_envs: Copies.
+        sticky: Chance that the emulator repeats the last action (0.25 in the recommendation of Machado et al., 2018).
+        threads: Threads of ale-py; None leaves the choice to it.
+        noop_max: Most no-op frames at the start of a game.
+        use_fire_reset: Whether FIRE is pressed at the start of a game.
+        max_frames: Frames after which a game is cut off.
+    """
+
+    def __init__(
+        self,
+        env_id: str,
+        num_envs: int,
+        *,
+        sticky: float = 0.0,
+        threads: int | None = None,
+        reseed_every: int | None = None,
+        first_index: int = 0,
+        render: bool = False,
+        noop_max: int = 30,
+        use_fire_reset: bool = True,
+        max_frames: int = MAX_FRAMES,
+    ) -> None:
+        rom = rom_name(env_id)
+        if rom is None:
+            raise InputError(f"There is no Atari game {env_id!r}. `make_envs` suggests names.")
+        if not 0 <= sticky < 1:
+            raise InputError(f"sticky is {sticky}, expected a probability below 1.")
+        options = {
+            "repeat_action_probability": sticky,
+            "num_threads": threads or 0,
+            "noop_max": noop_max,
+            "use_fire_reset": use_fire_reset,
+            "max_num_frames_per_episode": max_frames,
+        }
+        stepper = AtariStepper(rom, num_envs, render=render, options=options)
+        super().__init__(stepper, reseed_every=reseed_every or RESEED_EVERY, first_index=first_index)

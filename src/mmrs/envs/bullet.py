@@ -1,0 +1,85 @@
+"""Bullet games through pybullet-envs-gymnasium, which has the bodies, observations and rewards of the paper's."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium as gym
+
+from mmrs.envs.generic import RESEED_EVERY, Vectorization, make_one, make_stepper
+from mmrs.envs.replay import ReplayedEnvs
+from mmrs.errors import MissingExtraError
+
+BULLET_GAMES = (
+    "AntBulletEnv-v0",
+    "HalfCheetahBulletEnv-v0",
+    "HopperBulletEnv-v0",
+    "HumanoidBulletEnv-v0",
+    "InvertedPendulumBulletEnv-v0",
+    "Walker2DBulletEnv-v0",
+)
+"""The six games of the paper's table."""
+
+
+def register_bullet() -> None:
+    """Make the Bullet ids known to Gymnasium."""
+    try:
+        import pybullet_envs_gymnasium  # noqa: F401, PLC0415 - optional; importing it registers the ids
+    except ImportError:
+        raise MissingExtraError("pybullet", "bullet") from None
+
+
+def make_bullet(env_id: str, *, render: bool = False) -> gym.Env[Any, Any]:
+    """One Bullet game, primed.
+
+    The first reset loads the robot and later ones restore a saved state, after which the physics goes another way;
+    one throw-away reset makes every seeded reset lead to the same place, which replay rests on.
+    """
+    with _silent():
+        register_bullet()
+        return make_one(env_id, render=render, prime=True)
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Keep pybullet's greetings, which C code writes past Python, out of the terminal and out of piped output."""
+    libc = ctypes.CDLL(None)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [os.dup(descriptor) for descriptor in (1, 2)]
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for descriptor in (1, 2):
+            os.dup2(nowhere, descriptor)
+        yield
+    finally:
+        libc.fflush(None)  # what C still holds back would come out later
+        for descriptor, copy in zip((1, 2), kept, strict=True):
+            os.dup2(copy, descriptor)
+            os.close(copy)
+        os.close(nowhere)
+
+
+class BulletEnvs(ReplayedEnvs):
+    """N copies of one Bullet game, in this process unless asked otherwise: pybullet's lock makes threads useless."""
+
+    def __init__(
+        self,
+        env_id: str,
+        num_envs: int,
+        *,
+        vectorization: Vectorization = "sync",
+        step_timeout: float = 30.0,
+        reseed_every: int | None = None,
+        first_index: int = 0,
+        render: bool = False,
+    ) -> None:
+        maker = functools.partial(make_bullet, env_id, render=render)
+        stepper = make_stepper(maker, num_envs, vectorization, step_timeout)
+        super().__init__(stepper, reseed_every=reseed_every or RESEED_EVERY, first_index=first_index)

@@ -1,0 +1,84 @@
+"""Any Gymnasium environment by its id, with the usual wrappers where it shows pictures."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces, wrappers
+
+from mmrs.envs.in_process import InProcessStepper
+from mmrs.envs.replay import ReplayedEnvs
+from mmrs.envs.stepping import Stepper, check_spaces
+from mmrs.envs.workers import WorkerStepper
+from mmrs.errors import InputError, MissingExtraError
+from mmrs.spaces import SMALLEST_IMAGE
+
+Vectorization = Literal["sync", "async"]
+RESEED_EVERY = 10_000
+"""Steps between seeded resets, which cost no more than others here; replay then takes seconds."""
+
+
+def make_one(env_id: str, *, render: bool = False, prime: bool = False) -> gym.Env[Any, Any]:
+    """One environment, ready for a stepper.
+
+    Args:
+        env_id: Gymnasium id.
+        render: Whether it must draw pictures.
+        prime: Reset it once and throw the result away, for simulators whose first reset differs from all later ones.
+    """
+    try:
+        env = gym.make(env_id, render_mode="rgb_array" if render else None, disable_env_checker=True)
+    except (gym.error.DependencyNotInstalled, ModuleNotFoundError) as error:
+        raise InputError(f"{env_id} needs something that is not installed: {error}") from error
+    check_spaces(env_id, env.observation_space, env.action_space)
+    env = _image_wrappers(env)
+    if prime:
+        env.reset()
+    return env
+
+
+def _image_wrappers(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+    """RGB pictures become what the networks read: 84x84 gray, the last four stacked."""
+    space = env.observation_space
+    rgb = isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3 and space.shape[2] == 3
+    if not rgb or min(space.shape[:2]) < SMALLEST_IMAGE:  # type: ignore[index]
+        return env
+    try:
+        import cv2  # noqa: F401, PLC0415 - ResizeObservation would fail late and name another package
+    except ImportError:
+        raise MissingExtraError("opencv", "images") from None
+    gray = wrappers.GrayscaleObservation(env)
+    return wrappers.FrameStackObservation(wrappers.ResizeObservation(gray, (84, 84)), 4)
+
+
+def make_stepper(
+    maker: Callable[[], gym.Env[Any, Any]], num_envs: int, vectorization: Vectorization, step_timeout: float
+) -> Stepper:
+    """N environments in this process, or in one worker each."""
+    if vectorization not in ("sync", "async"):
+        raise InputError(f"vectorization is {vectorization!r}, expected 'sync' or 'async'.")
+    makers = [maker] * num_envs
+    return InProcessStepper(makers) if vectorization == "sync" else WorkerStepper(makers, step_timeout)
+
+
+class GymEnvs(ReplayedEnvs):
+    """N copies of any Gymnasium environment with Box or Discrete observations."""
+
+    def __init__(
+        self,
+        env_id: str,
+        num_envs: int,
+        *,
+        vectorization: Vectorization = "sync",
+        step_timeout: float = 30.0,
+        reseed_every: int | None = None,
+        first_index: int = 0,
+        render: bool = False,
+    ) -> None:
+        maker = functools.partial(make_one, env_id, render=render)
+        stepper = make_stepper(maker, num_envs, vectorization, step_timeout)
+        super().__init__(stepper, reseed_every=reseed_every or RESEED_EVERY, first_index=first_index)

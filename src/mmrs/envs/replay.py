@@ -1,0 +1,249 @@
+"""Environments whose exact place can be written down: the seed of the last seeded reset and the actions since.
+
+Simulators cannot be saved to the bit, but a seeded reset forgets all that went before it, so a seed and the actions
+after it lead to the same place again. To keep that way short, an environment gets a fresh seeded reset at its first
+game over after every `reseed_every` steps. The schedule counts steps from the start and knows nothing of checkpoints:
+a run that takes more of them goes no other way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mmrs.envs.stepping import ActionCheck, RawStep, Stepper
+from mmrs.envs.training import Episodes, Step, Values
+from mmrs.errors import EnvironmentFault, InputError
+
+NOTHING_ENDED = Episodes()
+FIRST_ROWS = 1024
+_REPRODUCED = ("life_returns", "game_returns", "game_lengths", "observation")
+
+
+class ActionLog:
+    """The last rows of actions ``[steps, N, *act]`` in one buffer that forgets what no environment needs any more."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self._rows = np.empty((FIRST_ROWS, *shape), dtype)
+        self._first = 0
+        """Step of the first row."""
+        self.steps = 0
+
+    def append(self, actions: Values, needed_from: Values) -> None:
+        """Add the actions of one step; rows before the smallest of `needed_from` may go."""
+        if self.steps - self._first == len(self._rows):
+            kept = self.since(int(needed_from.min()))
+            # Room is doubled only when more than half is still needed: the buffer stays within twice the longest log.
+            capacity = len(self._rows) * (2 if 2 * len(kept) > len(self._rows) else 1)
+            rows = np.empty((capacity, *self._rows.shape[1:]), self._rows.dtype)
+            rows[: len(kept)] = kept
+            self._rows, self._first = rows, self.steps - len(kept)
+        self._rows[self.steps - self._first] = actions
+        self.steps += 1
+
+    def since(self, step: int) -> Values:
+        """Rows from `step` on; a view."""
+        return self._rows[step - self._first : self.steps - self._first]
+
+    def load(self, rows: Values, steps: int) -> None:
+        """Become the log that ends at `steps` with these rows."""
+        self._rows = np.empty((max(FIRST_ROWS, len(rows)), *self._rows.shape[1:]), self._rows.dtype)
+        self._rows[: len(rows)] = rows
+        self._first, self.steps = steps - len(rows), steps
+
+
+class ReplayedEnvs:
+    """`TrainingEnvs` over any `Stepper`: checks actions, counts returns, reseeds on schedule, saves and replays.
+
+    Args:
+        stepper: The simulators.
+        reseed_every: Steps after which each environment gets a seeded reset at its next game over.
+        first_index: Number of environment 0 in the run, where several objects share its environments: two halves
+            with 0 and N / 2 go exactly the way of the whole.
+    """
+
+    def __init__(self, stepper: Stepper, *, reseed_every: int, first_index: int = 0) -> None:
+        if reseed_every < 1:
+            raise InputError(f"reseed_every is {reseed_every}, expected at least 1.")
+        self.num_envs = stepper.num_envs
+        self.observation_space = stepper.observation_space
+        self.action_space = stepper.action_space
+        self._stepper = stepper
+        self._every = reseed_every
+        self._first_index = first_index
+        self._check = ActionCheck(stepper.action_space, stepper.num_envs)
+        self._pending: Values | None = None
+        self._obs: Values = np.empty((0,))
+        self._start_counting(seed=0)
+
+    def _start_counting(self, seed: int) -> None:
+        n = self.num_envs
+        self._seed = seed
+        self._log = ActionLog(self._check.shape, self._check.log_dtype)
+        self._reseeds = np.zeros(n, np.int64)
+        self._since = np.zeros(n, np.int64)  # step of the last seeded reset
+        self._life, self._game, self._length = np.zeros(n), np.zeros(n), np.zeros(n, np.int64)
+
+    def reset(self, seed: int) -> Values:
+        """Start all environments afresh; environment i gets a seed derived from (seed, i). Returns ``[N, *obs]``."""
+        if seed < 0:
+            raise InputError(f"seed is {seed}, expected 0 or more.")
+        self._start_counting(seed)
+        everyone = np.ones(self.num_envs, bool)
+        self._obs = self._stepper.reset(everyone, self._seeds(everyone))
+        return self._obs.copy()
+
+    def _seeds(self, mask: Values) -> Values:
+        """Seed of each environment in the mask, from (run seed, environment, number of reseeds)."""
+        keys = [(self._first_index + int(i), int(self._reseeds[i])) for i in np.flatnonzero(mask)]
+        words = [np.random.SeedSequence(self._seed, spawn_key=key).generate_state(1)[0] for key in keys]
+        return np.array(words, np.int64) & 0x7FFFFFFF  # emulators take 31 bits
+
+    def step(self, actions: Values) -> Step:
+        """Step all environments with ``[N, *act]`` actions, checked against the action space first."""
+        self.send(actions)
+        return self.recv()
+
+    def send(self, actions: Values) -> None:
+        """Start a step; the environments work while the caller does something else."""
+        if self._pending is not None:
+            raise InputError("A step is already under way; call recv() first.")
+        if not len(self._obs):
+            raise InputError("Call reset() or restore() before the first step.")
+        self._pending = self._check(actions)
+        self._stepper.send(self._pending)
+
+    def recv(self) -> Step:
+        """Wait for the step that `send` started."""
+        if self._pending is None:
+            raise InputError("No step is under way; call send() first.")
+        raw = self._stepper.recv()
+        self._log.append(self._pending, self._since)
+        self._pending = None
+        self._obs = raw.obs
+        episodes = self._count(raw)
+        if raw.game_over.any():
+            # A game over is due when a multiple of `reseed_every` was passed since the last seeded reset.
+            due = raw.game_over & (self._log.steps // self._every > self._since // self._every)
+            if due.any():
+                self._reseed(due)
+        return Step(self._obs, raw.reward.astype(np.float32), raw.terminated, raw.truncated, raw.final_obs, episodes)
+
+    def _reseed(self, due: Values) -> None:
+        self._reseeds[due] += 1
+        self._since[due] = self._log.steps
+        self._obs[due] = self._stepper.reset(due, self._seeds(due))
+
+    def _count(self, raw: RawStep) -> Episodes:
+        """Add up returns and hand out those of what ended."""
+        self._refuse_infinite(raw)
+        self._life += raw.reward
+        self._game += raw.reward
+        self._length += 1
+        done = raw.terminated | raw.truncated
+        if not done.any():
+            return NOTHING_ENDED
+        over = raw.game_over
+        episodes = Episodes(
+            self._life[done].tolist(), self._game[over].tolist(), self._length[over].tolist(), raw.infos
+        )
+        self._life[done] = 0.0
+        self._game[over] = 0.0
+        self._length[over] = 0
+        return episodes
+
+    def _refuse_infinite(self, raw: RawStep) -> None:
+        """A number that is not finite would poison every weight it reaches."""
+        names = {"reward": raw.reward}
+        if raw.obs.dtype.kind == "f":
+            names |= {"observation": raw.obs, "last observation": raw.final_obs}
+        for name, values in names.items():
+            finite = np.isfinite(values)
+            if not finite.all():
+                row = int(np.argwhere(~finite)[0][0])
+                index = row if name != "last observation" else int(np.flatnonzero(raw.terminated | raw.truncated)[row])
+                raise EnvironmentFault(
+                    f"Environment {self._first_index + index} returned {values[row]} as {name} at step "
+                    f"{self._log.steps}. The simulation has broken down; check the size of actions and rewards."
+                )
+
+    def state(self) -> dict[str, Any]:
+        """Seeds, actions since, and the returns counted so far: all that `restore` needs."""
+        if self._pending is not None:
+            raise InputError("A step is under way; call recv() before state().")
+        return {
+            "seed": self._seed,
+            "steps": self._log.steps,
+            "reseed_every": self._every,
+            "reseeds": self._reseeds.copy(),
+            "since": self._since.copy(),
+            "actions": self._log.since(int(self._since.min())).copy(),
+            "life_returns": self._life.copy(),
+            "game_returns": self._game.copy(),
+            "game_lengths": self._length.copy(),
+            "observation": _digest(self._obs),
+        }
+
+    def restore(self, state: dict[str, Any], progress: Callable[[int, int], None] | None = None) -> Values:
+        """Bring freshly made environments exactly to where `state` was taken; returns the observation seen then.
+
+        Args:
+            state: From `state()` of environments made the same way.
+            progress: Called with (steps replayed, steps to replay).
+
+        Raises:
+            EnvironmentFault: The environments did not come to the same place, so the run could not go on exactly.
+        """
+        actions, since = np.asarray(state["actions"]), np.asarray(state["since"])
+        if actions.shape[1:] != self._check.shape:
+            raise InputError(
+                f"The state is of actions {actions.shape[1:]}, these environments take {self._check.shape}."
+            )
+        self._start_counting(int(state["seed"]))
+        self._every = int(state["reseed_every"])
+        self._reseeds[:], self._since[:] = state["reseeds"], since
+        self._log.load(actions, int(state["steps"]))
+        self._replay(actions, since - since.min(), progress)
+        now = self.state()
+        wrong = [name for name in _REPRODUCED if not np.array_equal(now[name], state[name])]
+        if wrong:
+            raise EnvironmentFault(
+                f"The environments replayed {len(actions)} steps but did not come to the same place "
+                f"({', '.join(wrong)} differ). Were they made with the same id, options and versions? "
+                "An environment whose reset(seed=...) does not forget its past cannot be resumed exactly."
+            )
+        return self._obs.copy()
+
+    def _replay(self, actions: Values, starts: Values, progress: Callable[[int, int], None] | None) -> None:
+        """Step through the log; environment i joins with its seeded reset at row ``starts[i]``, so all end together."""
+        everyone = np.ones(self.num_envs, bool)
+        self._obs = self._stepper.reset(everyone, self._seeds(everyone))
+        for row in range(len(actions) + 1):
+            joining = starts == row
+            if row and joining.any():
+                self._obs[joining] = self._stepper.reset(joining, self._seeds(joining))
+                for counter in (self._life, self._game, self._length):
+                    counter[joining] = 0
+            if row < len(actions):
+                self._stepper.send(self._check(actions[row]))
+                raw = self._stepper.recv()
+                self._obs = raw.obs
+                self._count(raw)
+                if progress is not None:
+                    progress(row + 1, len(actions))
+
+    def render(self) -> Values:
+        """RGB picture ``[H, W, 3]`` of environment 0 as it is now."""
+        return self._stepper.render()
+
+    def close(self) -> None:
+        """Release processes and simulators."""
+        self._stepper.close()
+
+
+def _digest(obs: Values) -> str:
+    """A short name for what all environments show."""
+    return hashlib.blake2b(np.ascontiguousarray(obs).tobytes(), digest_size=16).hexdigest()

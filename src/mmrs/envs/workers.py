@@ -1,0 +1,132 @@
+"""Gymnasium environments in processes of their own, watched: a worker that dies, raises or hangs is an error, soon."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode
+
+from mmrs.envs.in_process import picture
+from mmrs.envs.stepping import RawStep, reported_numbers
+from mmrs.envs.training import Values
+from mmrs.errors import EnvironmentFault
+
+RESET_PATIENCE = 4
+"""Resets may load meshes and compile: they get this many step timeouts."""
+
+
+class WorkerStepper:
+    """`AsyncVectorEnv` with shared memory and a time limit on every step.
+
+    Args:
+        makers: One function per environment that makes it, run inside its worker.
+        step_timeout: Seconds after which a worker that has not answered counts as hung.
+    """
+
+    def __init__(self, makers: Sequence[Callable[[], gym.Env[Any, Any]]], step_timeout: float = 30.0) -> None:
+        owner = os.getpid()
+        self._timeout = step_timeout
+        self._envs = AsyncVectorEnv(
+            [functools.partial(_in_worker, make, owner) for make in makers],
+            shared_memory=True,
+            autoreset_mode=AutoresetMode.SAME_STEP,
+        )
+        self.num_envs = self._envs.num_envs
+        self.observation_space = self._envs.single_observation_space
+        self.action_space = self._envs.single_action_space
+
+    def reset(self, mask: Values, seeds: Values) -> Values:
+        """Seeded reset of the environments in the mask."""
+        every_seed: list[int | None] = [None] * self.num_envs
+        for index, seed in zip(np.flatnonzero(mask), seeds, strict=True):
+            every_seed[index] = int(seed)
+        # The key is left out for a full reset, so that environments which look at options see none.
+        options = None if mask.all() else {"reset_mask": mask}
+        self._watched(lambda: self._envs.reset_async(seed=every_seed, options=options))
+        obs, _ = self._watched(lambda: self._envs.reset_wait(timeout=RESET_PATIENCE * self._timeout))
+        return np.asarray(obs)[mask]
+
+    def send(self, actions: Values) -> None:
+        """Hand the actions to the workers."""
+        self._watched(lambda: self._envs.step_async(actions))
+
+    def recv(self) -> RawStep:
+        """Wait for all workers, at most the time limit."""
+        obs, reward, terminated, truncated, info = self._watched(lambda: self._envs.step_wait(timeout=self._timeout))
+        done = terminated | truncated
+        last, infos = obs[:0], []
+        if done.any():
+            ended = np.flatnonzero(done)
+            last = np.array([info["final_obs"][i] for i in ended], obs.dtype)
+            infos = [_info_of(info.get("final_info", {}), int(i)) for i in ended]
+        return RawStep(obs, reward, terminated, truncated, done, last, infos)
+
+    def render(self) -> Values:
+        """Picture of environment 0."""
+        frames = self._watched(self._envs.render)
+        return picture(frames[0] if frames else None)
+
+    def close(self) -> None:
+        """End the workers; one that does not end by itself is killed."""
+        if self._envs.closed:
+            return
+        try:
+            self._envs.close(timeout=self._timeout)
+        except Exception:
+            self._kill()
+
+    def _watched(self, call: Callable[[], Any]) -> Any:
+        """Run a call to the workers; whatever goes wrong ends them all and says which one was at fault."""
+        try:
+            return call()
+        except Exception as error:
+            exit_codes = [process.exitcode for process in self._envs.processes]
+            silent = [i for i, pipe in enumerate(self._envs.parent_pipes) if pipe is not None and not pipe.poll()]
+            raised = [i for i, pipe in enumerate(self._envs.parent_pipes) if pipe is None]
+            self._kill()
+            raise EnvironmentFault(_story(error, raised, exit_codes, silent, self._timeout)) from error
+
+    def _kill(self) -> None:
+        # SIGKILL, not SIGTERM: a worker that hangs inside a simulator does not read its signals.
+        for process in self._envs.processes:
+            process.kill()
+            process.join()
+        for pipe in self._envs.parent_pipes:
+            if pipe is not None:
+                pipe.close()
+        self._envs.closed = True
+
+
+def _in_worker(make: Callable[[], gym.Env[Any, Any]], owner: int) -> gym.Env[Any, Any]:
+    """Make an environment; AsyncVectorEnv also makes one in the owner's process, to read its spaces."""
+    if os.getpid() != owner:
+        # Ctrl-C reaches the whole process group: the owner decides what it means, and workers inherit none of the
+        # owner's own handlers.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    return make()
+
+
+def _info_of(final_info: dict[str, Any], index: int) -> dict[str, float]:
+    """Undo the merging of info dictionaries: the numbers that environment `index` reported."""
+    own = {key: values[index] for key, values in final_info.items() if f"_{key}" in final_info}
+    return reported_numbers({key: value for key, value in own.items() if final_info[f"_{key}"][index]})
+
+
+def _story(error: Exception, raised: list[int], exit_codes: list[int | None], silent: list[int], limit: float) -> str:
+    dead = [i for i, code in enumerate(exit_codes) if code is not None and i not in raised]
+    if raised:
+        return f"Environment {raised[0]} raised {type(error).__name__}: {error}"
+    if isinstance(error, TimeoutError) or type(error).__name__ == "TimeoutError":
+        return f"Environment {silent[0] if silent else '?'} did not answer within {limit:g} s and was killed."
+    if dead:
+        return (
+            f"The worker of environment {dead[0]} died with exit code {exit_codes[dead[0]]} (-9: killed, -11: crash)."
+        )
+    return f"A worker failed: {type(error).__name__}: {error}"
