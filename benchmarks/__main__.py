@@ -1,0 +1,31 @@
+"""Runs every benchmark of this folder: each module with a `run` function, its results under ``results/``."""
+
+import importlib
+import inspect
+import pkgutil
+from pathlib import Path
+from typing import Any
+
+from benchmarks.timing import arguments, write_results
+
+FOLDER = Path(__file__).resolve().parent
+
+
+def main() -> None:
+    """Run them one after the other; a benchmark takes of the options those it knows."""
+    options = vars(arguments("Run every benchmark."))
+    suffix = "" if options["device"] == "cpu" else "-cuda"
+    for entry in pkgutil.iter_modules([str(FOLDER)]):
+        if entry.name.startswith("_"):
+            continue
+        run = getattr(importlib.import_module(f"benchmarks.{entry.name}"), "run", None)
+        if run is None:
+            continue
+        known = inspect.signature(run).parameters
+        results: dict[str, Any] | None = run(**{name: value for name, value in options.items() if name in known})
+        if results is not None:
+            print(write_results(entry.name + suffix, results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""Timing, tables and result files that the benchmarks share."""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+RESULTS = Path(__file__).resolve().parent / "results"
+Call = Callable[[], object]
+
+
+def interleaved(calls: Mapping[str, Call], repeats: int, device: str = "cpu") -> dict[str, list[float]]:
+    """Seconds of each call in each of `repeats` rounds, after one round that is not counted.
+
+    Every round makes all calls once, in order, so that a slow moment of the machine hits all of them alike, and ratios
+    of medians stay fair where the medians themselves do not.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for number in range(repeats + 1):
+        for name, call in calls.items():
+            elapsed = seconds_of(call, device)
+            if number:
+                seconds[name].append(elapsed)
+    return seconds
+
+
+def seconds_of(call: Call, device: str) -> float:
+    """Wall-clock seconds of one call, waiting for the device before and after."""
+    wait_for(device)
+    start = time.perf_counter()
+    call()
+    wait_for(device)
+    return time.perf_counter() - start
+
+
+def wait_for(device: str) -> None:
+    """Kernels on a GPU run behind Python's back; wait until they are done."""
+    if device.startswith("cuda"):
+        torch.cuda.synchronize(device)
+
+
+def median_ms(seconds: Sequence[float]) -> float:
+    """Median in milliseconds."""
+    return 1000 * statistics.median(seconds)
+
+
+@contextmanager
+def threads(number: int) -> Iterator[None]:
+    """Torch computes with this many threads inside."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def machine(device: str = "cpu") -> dict[str, Any]:
+    """What the figures were measured on and with."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else "cpu",
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in ("mmrs", "torch", "numpy", "gymnasium")},
+    }
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def write_results(name: str, results: Mapping[str, Any]) -> Path:
+    """Write ``results/<name>.json``; returns its path."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps(results, indent=1) + "\n")
+    return path
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], note: str = "") -> None:
+    """A table with the first columns of text to the left and numbers to the right."""
+    table = Table(title=title, box=box.SIMPLE, title_justify="left", caption=note or None, caption_justify="left")
+    numeric = [any(isinstance(row[i], int | float) for row in rows) for i in range(len(columns))]
+    for column, right in zip(columns, numeric, strict=True):
+        table.add_column(column, justify="right" if right else "left")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row))
+    # Without a terminal rich would assume 80 columns and break the numbers.
+    console = Console()
+    Console(width=None if console.is_terminal else 130).print(table)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    return str(value)
+
+
+def arguments(description: str) -> argparse.Namespace:
+    """The options every benchmark takes: ``--quick`` and ``--device``."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--quick", action="store_true", help="few repetitions: a look, not a measurement")
+    parser.add_argument("--device", default="cpu", help="torch device, cpu or cuda")
+    return parser.parse_args()
