@@ -34,6 +34,7 @@ def test_measured_errors_of_a_record_by_hand():
     assert cell.l1_quantile == pytest.approx(0.5)  # half way between the errors 1 and 0
     assert cell.l1_bound == pytest.approx(math.sqrt(3 * math.log(2) / 4))
     assert cell.l1_violations == 0.5
+    assert cell.entropy_bound == pytest.approx(math.log(3) * math.sqrt(math.log(4) / 8))
     truth = 1.5 * math.log(2)
     assert cell.entropy == pytest.approx(truth)
     assert cell.entropy_bias == pytest.approx(-truth / 2)

@@ -29,6 +29,8 @@ def test_a_wall_bump_counts_as_a_visit():
     walk = trajectory("DDDRDUU")
     assert walk.cells[4] == walk.cells[5] == (1, 3)
     assert list(walk.fairness) == PAPER_B
+    assert trajectory("LU").cells == ((0, 0),) * 3
+    assert trajectory("RRRR").cells[-2:] == ((3, 0), (3, 0))
 
 
 def test_walks_of_the_paper_stay_on_the_grid_and_move_one_cell_at_a_time():

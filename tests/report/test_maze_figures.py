@@ -60,7 +60,7 @@ def test_maze_panel_draws_every_wall_and_both_ends_of_every_portal(walked):
     walls = sum(north + west for north, _, _, west in walked.walls)
     assert len(axes.lines) == walls + 1
     letters = sorted(text.get_text() for text in axes.texts)
-    assert letters == sorted(2 * [chr(65 + i) for i in range(len(walked.portals))] + ["S", "G"])
+    assert letters == sorted(2 * list("ABCDEFH") + ["S", "G"])
     assert len(walked.portals) == 7
 
 

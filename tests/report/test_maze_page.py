@@ -13,6 +13,7 @@ import pytest
 from mmrs.errors import InputError, MissingExtraError
 from mmrs.experiments.maze_result import MazeCell, MazeResult
 from mmrs.experiments.maze_trace import MazeTrace, MethodTrace
+from mmrs.report.maze_data import portal_letter
 from mmrs.report.maze_page import render_maze_page, write_maze_page
 from mmrs.report.maze_text import verdict
 
@@ -75,6 +76,14 @@ def test_walks_and_walls_arrive_unchanged():
     for bits, walls in zip(data["walls"], WALLS, strict=True):
         assert tuple(bool(bits >> side & 1) for side in range(4)) == walls
     assert [p["cells"] for p in data["portals"]] == [[1, 2]]
+
+
+def test_portals_beyond_the_alphabet_get_a_number_and_none_is_called_start_or_goal():
+    letters = [portal_letter(index) for index in range(60)]
+    assert len(set(letters)) == 60
+    assert letters[:7] == list("ABCDEFH")
+    assert letters[24:26] == ["A2", "B2"]
+    assert not {"G", "S"} & set(letters)
 
 
 def test_names_cannot_break_out_of_the_page():

@@ -136,6 +136,16 @@ def pixel(browser, method, cell, dx, dy):
     return browser.evaluate(script.format(method, cell % 10, dx, cell // 10, dy))
 
 
+def test_agents_are_drawn_where_they_stand(browser, walked):
+    browser.prefer("light")
+    browser.evaluate("redraw()")
+    for step in (60, 61, 500):
+        slide(browser, step)
+        for run in walked.runs:
+            assert max(pixel(browser, run.method, run.states[step], 0.5, 0.4)) < 60
+            assert min(pixel(browser, run.method, run.states[step], 0.5, 0.17)) > 240  # the white ring
+
+
 def test_portals_are_drawn_in_their_colours_in_both_mazes(browser, walked):
     shown = browser.evaluate("data.portals.map(p => p.colour)")
     assert len(shown) == len(walked.portals) > 0
@@ -146,7 +156,7 @@ def test_portals_are_drawn_in_their_colours_in_both_mazes(browser, walked):
     ordinary = next(c for c in range(5, 95) if all(c not in pair for pair in walked.portals))
     assert pixel(browser, "jfi", ordinary, 0.25, 0.3) not in [[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in shown]
     letters = browser.evaluate("[...document.querySelectorAll('#portals .letter')].map(e => e.textContent)")
-    assert letters == [chr(65 + i) for i in range(len(walked.portals))]
+    assert letters == list("ABC")
 
 
 def test_walls_are_drawn_where_they_stand(browser, walked):
@@ -162,6 +172,9 @@ def test_keyboard_steps_plays_and_pauses(browser):
     browser.press("ArrowRight", shift=True)
     browser.press("ArrowLeft")
     assert value(browser, "now") == 100
+    browser.press("ArrowLeft", shift=True)
+    assert value(browser, "now") == 0
+    browser.press("ArrowRight", shift=True)
     browser.press(" ")
     browser.wait("Number(document.getElementById('now').dataset.value) > 110")
     browser.press(" ")

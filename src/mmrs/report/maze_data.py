@@ -167,6 +167,16 @@ LABELS = {
 """How people call the methods."""
 
 
+PORTAL_LETTERS = "ABCDEFHIJKLMNOPQRTUVWXYZ"
+"""G and S mark goal and start."""
+
+
+def portal_letter(index: int) -> str:
+    """What both ends of a portal are marked with: A, B, ..., Z, then A2, B2, ..."""
+    lap, place = divmod(index, len(PORTAL_LETTERS))
+    return PORTAL_LETTERS[place] + (str(lap + 1) if lap else "")
+
+
 def label(method: str) -> str:
     """The name of a method as a reader wants it."""
     return LABELS.get(method, method.replace("_", " "))

@@ -8,7 +8,7 @@ from typing import Any
 
 from mmrs.errors import InputError
 from mmrs.report.canvas import COLOURS, new_figure, plain, save_figure
-from mmrs.report.maze_data import CellData, ResultData, TraceData, label
+from mmrs.report.maze_data import CellData, ResultData, TraceData, label, portal_letter
 
 
 def draw_maze_figure(trace: TraceData, result: ResultData, folder: Path) -> list[Path]:
@@ -43,7 +43,7 @@ def draw_maze(axes: Any, trace: TraceData) -> None:
         for state in pair:
             row, column = divmod(state, size)
             axes.fill([column, column + 1, column + 1, column], [row, row, row + 1, row + 1], color=colour, zorder=1)
-            axes.text(column + 0.5, row + 0.5, chr(ord("A") + index % 26), color="white", **marker)
+            axes.text(column + 0.5, row + 0.5, portal_letter(index), color="white", **marker)
     for state, letter in ((trace.start, "S"), (trace.goal, "G")):
         row, column = divmod(state, size)
         axes.text(column + 0.5, row + 0.5, letter, color="black", **marker)

@@ -10,7 +10,7 @@ import numpy as np
 
 from mmrs.errors import InputError, MissingExtraError
 from mmrs.report.files import write_whole
-from mmrs.report.maze_data import ResultData, TraceData, WalkData, label
+from mmrs.report.maze_data import ResultData, TraceData, WalkData, label, portal_letter
 from mmrs.report.maze_text import LIMITS, benchmark_row, verdict
 
 LARGEST_MAZE = 255
@@ -74,10 +74,9 @@ def _agent(walk: WalkData) -> dict[str, Any]:
 
 
 def _portal(index: int, pair: tuple[int, int], size: int) -> dict[str, Any]:
-    lap, letter = divmod(index, 26)
     return {
         "cells": list(pair),
-        "letter": chr(ord("A") + letter) + (str(lap + 1) if lap else ""),
+        "letter": portal_letter(index),
         "colour": PORTAL_COLOURS[index % len(PORTAL_COLOURS)],
         "places": [f"row {cell // size + 1}, column {cell % size + 1}" for cell in pair],
     }
