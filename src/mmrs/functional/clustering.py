@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mmrs.functional.neighbours import squared_distances
+from mmrs.functional.neighbours import centred, squared_distances
 
 
 def kmeans(x: Tensor, mask: Tensor, k: int, generator: torch.Generator, iterations: int = 10) -> Tensor:
@@ -22,6 +22,7 @@ def kmeans(x: Tensor, mask: Tensor, k: int, generator: torch.Generator, iteratio
         iterations: Lloyd passes.
     """
     draws = torch.rand(k, x.shape[0], generator=generator).to(x.device)
+    x = centred(x, mask)
     weight = mask.to(x.dtype)
     held = x * weight.unsqueeze(-1)  # padding adds nothing to a cluster's sum
     centres = _plus_plus(held, weight, draws)

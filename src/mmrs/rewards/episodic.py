@@ -60,10 +60,20 @@ class EpisodicMemory(nn.Module):
         age = position[:, queries].unsqueeze(2) - position.unsqueeze(1)  # [N, T, size + 2T]
         same = episode[:, queries].unsqueeze(2) == episode.unsqueeze(1)
         seen = counted.unsqueeze(1) & same & (age > 0) & (age <= self.size)
-        relative = squared_distances(keys[:, queries], keys) / self._unit()
+        local = self._from_anchor(keys, episode, position, counted)
+        relative = squared_distances(local[:, queries], local) / self._unit()
         kernel = KERNEL_EPSILON / ((relative - CLUSTER_DISTANCE).clamp_min_(0.0) + KERNEL_EPSILON)
         count = 1.0 + (kernel * seen).sum(-1)
         return count.T, self._remember(rollout, keys, counted & (episode == episode[:, -1:]))
+
+    @staticmethod
+    def _from_anchor(keys: Tensor, episode: Tensor, position: Tensor, counted: Tensor) -> Tensor:
+        """Keys less the first of their episode: embeddings far from 0 would lose small steps to rounding."""
+        first = counted & (position == 1)
+        first[:, 1:] |= episode[:, 1:] != episode[:, :-1]
+        place = torch.arange(keys.shape[1], device=keys.device)
+        anchor = torch.where(first, place, 0).cummax(1).values
+        return keys - keys.gather(1, anchor.unsqueeze(-1).expand_as(keys))
 
     def _unit(self) -> Tensor:
         """Squared distance of a typical step; 1 before anything was learned, or where nothing ever moved."""

@@ -114,7 +114,10 @@ class MMRS(IntrinsicReward):
         """The two weighted terms, Eq. (17)."""
         generator = torch.Generator()
         generator.set_state(self.generator.get_state())  # a copy: scoring must not advance the module's own
-        latents, errors = self._encode(rollout.states, generator)
+        states = rollout.states
+        if self.config.batch_statistics:  # a statistic of the batch must not see padding
+            states = states[_stand_ins(rollout.visited)]
+        latents, errors = self._encode(states, generator)
         labels = self._cluster(rollout, latents, generator)
         fairness = self._global(rollout, *labels)
         if self.config.scale_global:
@@ -190,6 +193,12 @@ class MMRS(IntrinsicReward):
         self.vae.eval()
         error = (x - reconstruction).detach().square().mean()
         return torch.stack([gaussian_kl(mean, log_variance).detach().mean(), error])
+
+
+def _stand_ins(visited: Tensor) -> Tensor:
+    """``[S]``: a visited state's own place; for another, the place of the last one visited before it, or the first."""
+    place = torch.arange(len(visited), device=visited.device)
+    return torch.where(visited, place, visited.to(torch.int8).argmax()).cummax(0).values
 
 
 def _noise(like: Tensor, generator: torch.Generator) -> Tensor:
