@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -162,7 +163,7 @@ def cut(rollout: mmrs.Rollout, borders: list[int]) -> list[mmrs.Rollout]:
     edges = sorted({0, *borders, rollout.num_steps})
     when = rollout.done.nonzero()[:, 0]
     pieces = []
-    for a, b in zip(edges, edges[1:], strict=False):
+    for a, b in pairwise(edges):
         pieces.append(
             mmrs.Rollout(
                 obs=rollout.obs[a : b + 1],
@@ -190,7 +191,7 @@ def frozen(value):
 
 def assert_same(a, b, *, close: bool = False, path: str = "") -> None:
     """Nested states are equal bit for bit (or close)."""
-    assert type(a) is type(b), f"{path}: {type(a)} is not {type(b)}"
+    assert isinstance(a, dict) == isinstance(b, dict), f"{path}: {type(a)} is not {type(b)}"
     if isinstance(a, Tensor):
         assert a.shape == b.shape, path
         assert a.dtype == b.dtype, path
