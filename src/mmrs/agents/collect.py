@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mmrs.agents.normalise import ObsNormaliser
+from mmrs.agents.policy import for_env
 from mmrs.agents.ppo import PPO
 from mmrs.envs.training import Episodes, TrainingEnvs
 from mmrs.functional.distributions import gumbel
@@ -70,7 +71,7 @@ class Collector:
             self._obs[t] = self.obs
             out, value = self.ppo.forward(torch.from_numpy(self._obs[t]).to(self.device))
             action = self.ppo.network.sample(out, noise[t])
-            taken.append(self._for_env(action))
+            taken.append(for_env(action, self.ppo.network.action, self.envs.action_space))
             step = self.envs.step(taken[-1])
             self.obs = self._seen(step.obs)
             rewards[t], terminated[t], truncated[t] = step.reward, step.terminated, step.truncated
@@ -103,16 +104,6 @@ class Collector:
         if self.ppo.network.action.choices:
             return gumbel(torch.rand(shape, generator=self.generator)).to(self.device)
         return torch.randn(shape, generator=self.generator).to(self.device)
-
-    def _for_env(self, action: Tensor) -> Values:
-        """Sampled actions as the environment takes them: numbers from the space's start, or clipped to its bounds."""
-        spec, space = self.ppo.network.action, self.envs.action_space
-        array = action.cpu().numpy()
-        if spec.choices:
-            numbers: Values = (array + np.array(spec.starts)).reshape(len(array), *spec.shape)
-            return numbers
-        bounded: Values = np.clip(array.reshape(len(array), *spec.shape), space.low, space.high)  # type: ignore[attr-defined]
-        return bounded
 
     def _next_values(self, rollout: Rollout, known: Tensor) -> Tensor:
         """Values of the true successors: known from the next step, but for last states and the final row."""

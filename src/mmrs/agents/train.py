@@ -17,6 +17,7 @@ from mmrs.agents.normalise import ObsNormaliser
 from mmrs.agents.ppo import PPO, Batch, PPOConfig
 from mmrs.envs.training import TrainingEnvs
 from mmrs.errors import TrainingError
+from mmrs.functional.fairness import jain_index
 from mmrs.nets.actor_critic import ActorCritic
 from mmrs.nets.init import drawn_from
 from mmrs.rewards.base import IntrinsicReward, Memory, Terms
@@ -74,6 +75,8 @@ class Trainer:
         self.reward_scale = RunningScale("return", centre=False, causal=True, gamma=ppo.gamma, horizon=10**9)
         self.reward_memory = self.reward_scale.initial(envs.num_envs, device) if normalise else None
         self.updates = 0
+        # How often each state of a Discrete space was entered: coverage and fairness can then be told exactly.
+        self.entered = torch.zeros(observation.size, dtype=torch.int64) if observation.kind == "discrete" else None
         self.recent: dict[str, deque[float]] = {}
 
     def __iter__(self) -> Iterator[Row]:
@@ -140,6 +143,11 @@ class Trainer:
         spread = returns.double().var(correction=0)
         row["explained_variance"] = float(1.0 - error / spread) if float(spread) > 0 else 0.0
         row["bonus_advantage_share"] = float(share)
+        if self.entered is not None:
+            states = got.rollout.pairs(self.ppo.observation.states)[1][got.rollout.valid].cpu()
+            self.entered += torch.bincount(states, minlength=len(self.entered))
+            row["coverage"] = float((self.entered > 0).double().mean())
+            row["fairness"] = float(jain_index(self.entered))
         return row
 
     def _remember(self, name: str, values: list[float] | list[int]) -> None:
@@ -170,6 +178,7 @@ class Trainer:
             "normaliser": self.collector.normaliser.state() if self.collector.normaliser else None,
             "obs": self.collector.obs,
             "envs": self.envs.state(),
+            "entered": self.entered,
             "recent": {name: list(values) for name, values in self.recent.items()},
         }
 
@@ -192,6 +201,7 @@ class Trainer:
             self.collector.normaliser.restore(state["normaliser"])
         self.envs.restore(state["envs"])
         self.collector.obs = np.array(state["obs"])
+        self.entered = state["entered"]
         self.recent = {name: deque(values, maxlen=WINDOW) for name, values in state["recent"].items()}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from mmrs.experiments.compare import compare
 from mmrs.experiments.gridworld import GridWorldConfig, gridworld
 
 
@@ -19,3 +20,4 @@ class DemoConfig:
 def demo(config: DemoConfig) -> None:
     """Run the embedded examples one after the other."""
     gridworld(GridWorldConfig(out=config.out / "gridworld"))
+    compare(config.out / "rewards")

@@ -1,0 +1,74 @@
+"""A trained policy on its own: what evaluation, videos and exports need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from numpy.typing import NDArray
+from torch import Tensor
+
+from mmrs.agents.normalise import ObsNormaliser
+from mmrs.functional.distributions import gumbel
+from mmrs.nets.actor_critic import ActorCritic
+from mmrs.spaces import ActionSpec, action_spec, observation_spec
+
+Values = NDArray[Any]
+
+
+class Policy:
+    """Network and input statistics, frozen; acts without learning anything."""
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        state: dict[str, Any],
+        seed: int = 0,
+    ) -> None:
+        """Args:
+        observation_space: of one environment.
+        action_space: of one environment.
+        state: of a trainer, as `Trainer.state` gives it.
+        seed: of the actions drawn.
+        """
+        self.observation, self.action, self.action_space = (
+            observation_spec(observation_space), action_spec(action_space), action_space
+        )  # fmt: skip
+        heads = next(v for k, v in reversed(list(state["network"].items())) if k.startswith("value") and v.ndim == 1)
+        self.network = ActorCritic(self.observation, self.action, len(heads)).eval()
+        self.network.load_state_dict({name: value.cpu() for name, value in state["network"].items()})
+        self.normaliser: ObsNormaliser | None = None
+        if state["normaliser"] is not None:
+            self.normaliser = ObsNormaliser(self.observation.shape)
+            self.normaliser.restore(state["normaliser"])
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def inputs(self, obs: Values) -> Tensor:
+        """Observations ``[N, *obs]`` as the bonus and the network of training saw them."""
+        return torch.as_tensor(self.normaliser(obs) if self.normaliser else np.array(obs))
+
+    @torch.no_grad()
+    def act(self, obs: Values, deterministic: bool) -> Values:
+        """Actions for ``[N, *obs]`` observations, ready for the environment."""
+        parameters, _ = self.network(self.observation.features(self.inputs(obs)))
+        if deterministic:
+            return for_env(self.network.mode(parameters), self.action, self.action_space)
+        if self.action.choices:
+            noise = gumbel(torch.rand(parameters.shape, generator=self.generator))
+        else:
+            noise = torch.randn(parameters.shape, generator=self.generator)
+        return for_env(self.network.sample(parameters, noise), self.action, self.action_space)
+
+
+def for_env(actions: Tensor, spec: ActionSpec, space: spaces.Space[Any]) -> Values:
+    """Sampled actions as an environment takes them: numbers from the space's start, or clipped to its bounds."""
+    array: Values = actions.cpu().numpy()
+    if spec.choices:
+        array = array + np.array(spec.starts)
+    array = array.reshape(len(array), *spec.shape)
+    if not spec.choices:
+        array = np.clip(array, space.low, space.high)  # type: ignore[attr-defined]
+    return array
