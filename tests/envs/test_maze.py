@@ -149,7 +149,7 @@ def test_unknown_words_and_seeds_are_refused():
     with pytest.raises(InputError, match="Did you mean 'perfect'"):
         generate(5, "perfct")
     with pytest.raises(InputError, match="Did you mean 'terminal'"):
-        generate(5, goal="terminl")
+        generate(5, goal="terminals")
     for seed in (-1, 1.5, 2**63):
         with pytest.raises(InputError, match="seed"):
             generate(5, seed=seed)

@@ -65,6 +65,13 @@ def test_on_three_by_three_there_is_next_to_nothing_to_gain():
     assert 0.9 < cell.ratio < 1.2
 
 
+@pytest.mark.parametrize("method", ["jfi", "count_bonus"])
+def test_a_billionth_of_the_weight_does_as_well_so_the_gain_is_tie_breaking(method, hundred):
+    tiny = run(MazeConfig(mazes=100, sizes=(10,), methods=(method,), lambda_g=1e-9))
+    for kind in ("plus", "perfect"):
+        assert tiny.cell(kind, 10, method).mean < 1.05 * hundred.cell(kind, 10, "jfi").mean
+
+
 def test_simple_alternatives_help_too_and_a_random_walk_does_not():
     result = run(MazeConfig(mazes=100, sizes=(10,), kinds=("perfect",), methods=METHODS))
     ratios = {cell.method: cell.ratio for cell in result.cells}
@@ -189,7 +196,7 @@ def test_capped_means_are_marked_as_lower_bounds():
         ({"kinds": ("plus", "perfekt")}, "Did you mean 'perfect'"),
         ({"methods": ("jfi", "curiosity")}, "unknown method 'curiosity'. Known:|unknown method 'curiosity'. Did"),
         ({"methods": ("jfj",)}, "Did you mean 'jfi'"),
-        ({"protocol": "litteral"}, "Did you mean 'literal'"),
+        ({"protocol": "literally"}, "Did you mean 'literal'"),
         ({"mazes": 0}, "mazes"),
         ({"page_size": 1}, "page_size"),
         ({"episode_cap": -1}, "episode_cap"),
