@@ -44,15 +44,15 @@ def read_regular(path: Path, limit: int) -> bytes:
     try:
         # NONBLOCK: opening a pipe would wait for a writer for ever.
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
+                raise StorageError(f"{path} is not a regular file.")
+            if status.st_size > limit:
+                raise StorageError(f"{path} has {status.st_size} bytes, more than the {limit} that are believable.")
+            with open(handle, "rb", closefd=False) as file:
+                return file.read(limit)
+        finally:
+            os.close(handle)
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror or error}.") from error
-    with os.fdopen(handle, "rb") as file:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise StorageError(f"{path} is not a regular file.")
-        if status.st_size > limit:
-            raise StorageError(f"{path} has {status.st_size} bytes, more than the {limit} that are believable.")
-        try:
-            return file.read(limit)
-        except OSError as error:
-            raise StorageError(f"cannot read {path}: {error.strerror or error}.") from error
