@@ -1,0 +1,182 @@
+"""What one sees while training: progress, time left, speed, returns, what the bonus does. One row a run.
+
+A terminal gets a live table; anything else (a log file, a pipe) gets a plain line every few seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+LINE_EVERY = 5.0
+"""Seconds between plain lines."""
+SMOOTHING = 0.1
+"""Weight of the newest update in the speed shown."""
+
+
+@dataclass
+class Progress:
+    """Where one run stands."""
+
+    name: str
+    total: int
+    """Agent steps of the whole run."""
+    step: int = 0
+    speed: float = 0.0
+    """Steps a second, smoothed."""
+    row: dict[str, Any] = field(default_factory=dict)
+    note: str = ""
+    """Why it is not running: "done", "stopped", ..."""
+
+    def take(self, row: Mapping[str, Any]) -> None:
+        """Take in a row of metrics."""
+        self.step, self.row = int(row["step"]), dict(row)
+        now = float(row.get("steps_per_second", 0.0))
+        self.speed = now if not self.speed else self.speed + SMOOTHING * (now - self.speed)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the present speed; None before the first update."""
+        return (self.total - self.step) / self.speed if self.speed else None
+
+
+class Display:
+    """Shows the progress of one or several runs; use as a context manager."""
+
+    def __init__(
+        self,
+        runs: Mapping[str, int],
+        *,
+        console: Console | None = None,
+        quiet: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Args:
+        runs: names, each with its total of agent steps.
+        console: to draw on; standard error, so that results on standard output stay clean.
+        quiet: show nothing.
+        clock: tells seconds.
+        """
+        self.console = console or Console(stderr=True)
+        self.runs = {name: Progress(name, total) for name, total in runs.items()}
+        self.quiet, self.clock = quiet, clock
+        self._live: Live | None = None
+        self._spoke = -LINE_EVERY
+
+    def update(self, name: str, row: Mapping[str, Any]) -> None:
+        """Show a row of metrics of a run."""
+        self.runs[name].take(row)
+        if self._live:
+            return  # drawn by Live, a few times a second
+        if not self.quiet and self.clock() - self._spoke >= LINE_EVERY:
+            self._spoke = self.clock()
+            self.console.print(plain_line(self.runs[name]), highlight=False, markup=False, soft_wrap=True)
+
+    def note(self, name: str, text: str) -> None:
+        """Say once what happened to a run: "done", "stopped at ..."."""
+        self.runs[name].note = text
+        if not self.quiet and not self._live:
+            self.console.print(f"{name}: {text}", highlight=False, markup=False, soft_wrap=True)
+
+    def __enter__(self) -> Self:
+        if not self.quiet and self.console.is_terminal:
+            self._live = Live(get_renderable=self.draw, console=self.console, refresh_per_second=4)
+            self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._live:
+            self._live.stop()
+            self._live = None
+
+    def draw(self) -> RenderableType:
+        """The picture as it is now."""
+        runs = list(self.runs.values())
+        return Group(overview(runs), *(rewards(run) for run in runs if len(runs) == 1 and run.row))
+
+
+def overview(runs: list[Progress]) -> Table:
+    """A table with a row a run."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for title in ("run", "progress", "", "left", "steps/s", "return (one life)", "return (full game)", "bonus in adv."):
+        table.add_column(title, justify="left" if title in ("run", "progress") else "right", no_wrap=True)
+    for run in runs:
+        table.add_row(
+            Text(run.name),
+            ProgressBar(total=run.total, completed=min(run.step, run.total), width=20),
+            f"{_count(run.step)} / {_count(run.total)}",
+            run.note or _duration(run.seconds_left),
+            f"{run.speed:,.0f}" if run.speed else "–",
+            _number(run.row.get("life_return")),
+            _number(run.row.get("game_return")),
+            _percent(run.row.get("bonus_advantage_share")),
+        )
+    return table
+
+
+def rewards(run: Progress) -> Table:
+    """The terms of the reward: mean a step, and share of the whole by size."""
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for title in ("reward term", "mean a step", "share"):
+        table.add_column(title, justify="left" if title == "reward term" else "right")
+    for name in reward_terms(run.row):
+        share = run.row[f"reward/{name}_share"]
+        table.add_row(Text(name), f"{run.row.get(f'reward/{name}', 0.0):+.4g}", _percent(share))
+    return table
+
+
+def reward_terms(row: Mapping[str, Any]) -> list[str]:
+    """Names of the terms a row reports, the extrinsic reward first."""
+    names = [
+        key[len("reward/") : -len("_share")] for key in row if key.startswith("reward/") and key.endswith("_share")
+    ]
+    return sorted(names, key=lambda name: (name != "extrinsic", name))
+
+
+def plain_line(run: Progress) -> str:
+    """One line for logs."""
+    parts = [
+        f"{run.name}: {_count(run.step)}/{_count(run.total)} steps ({run.step / max(run.total, 1):.0%})",
+        f"{run.speed:,.0f}/s",
+        f"{_duration(run.seconds_left)} left",
+    ]
+    for title, key in (("one-life return", "life_return"), ("full-game return", "game_return")):
+        if key in run.row:
+            parts.append(f"{title} {_number(run.row[key])}")
+    shares = [f"{name} {_percent(run.row[f'reward/{name}_share'])}" for name in reward_terms(run.row)]
+    parts += [f"reward: {', '.join(shares)}"] if shares else []
+    if "bonus_advantage_share" in run.row:
+        parts.append(f"bonus in advantages {_percent(run.row['bonus_advantage_share'])}")
+    return " | ".join(parts)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.1f}" if abs(value) < 1e4 else f"{value:,.0f}"
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0%}" if value >= 0.0995 or value == 0 else f"{value:.1%}"
+
+
+def _count(steps: int) -> str:
+    for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if steps >= 10 * size or steps >= size > 10**3:
+            return f"{steps / size:.4g}{letter}"
+    return str(steps)
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "–"
+    minutes, rest = divmod(round(max(seconds, 0.0)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
