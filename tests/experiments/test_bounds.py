@@ -81,6 +81,20 @@ def test_lemma_2_fails_for_the_plug_in_where_the_bias_exceeds_the_bound(result):
     assert good.entropy_bias == pytest.approx(good.entropy_bias_formula, rel=0.1)
 
 
+def test_corrected_bounds_hold_for_independent_visits_and_not_for_walks(result):
+    for cell in result.cells:
+        if cell.source.startswith("iid"):
+            assert cell.l1_corrected_violations == cell.entropy_corrected_violations == 0.0
+            assert cell.l1_quantile < cell.l1_corrected < 2.5 * max(cell.l1_quantile, cell.l1_bound)
+    walks = [cell for cell in result.cells if cell.source == "walk perfect"]
+    assert all(cell.l1_corrected_violations > 0.9 for cell in walks)
+
+
+def test_corrected_bounds_by_hand():
+    assert sim.corrected_l1(5, 4, 1 / math.e) == pytest.approx(1 + math.sqrt(0.5))
+    assert sim.corrected_entropy(5, 4, 2 / math.e) == pytest.approx(math.log(2) + math.log(4) * math.sqrt(0.5))
+
+
 def test_lemma_2_as_written_is_false_for_few_states(result):
     by_states = {row.states: row for row in result.as_written}
     assert by_states[2].violations["0.05"] == pytest.approx(0.158, abs=0.002)

@@ -37,6 +37,10 @@ class Cell:
     """The smallest c with which the lemma holds here."""
     l1_violations: float
     """Share of runs beyond the bound with c = 1."""
+    l1_corrected: float
+    """What McDiarmid's inequality gives for independent visits, see `corrected_l1`."""
+    l1_corrected_violations: float
+    """Share of runs beyond that."""
     entropy: float
     """True entropy (mean over mazes for walks)."""
     entropy_bias: float
@@ -49,6 +53,10 @@ class Cell:
     """Lemma 2, Eq. (8)."""
     entropy_violations: float
     """Share of runs beyond it."""
+    entropy_corrected: float
+    """Bias and fluctuation of the plug-in for independent visits, see `corrected_entropy`."""
+    entropy_corrected_violations: float
+    """Share of runs beyond that."""
     entropy_error: float
     """Root mean squared error of the plug-in entropy, relative to the entropy."""
     jain: float
@@ -98,6 +106,7 @@ def measure(source: str, counts: Ints, law: Floats, delta: float) -> Cell:
     plain = np.einsum("rs,rs->r", counts, counts).astype(np.float64)
     index, unbiased = n * n / (states * plain), (plain - n) / (n * (n - 1.0))  # Eq. (10); collisions
     l1_quantile = float(np.quantile(l1, 1 - delta))
+    l1_corrected, h_corrected = corrected_l1(states, n, delta), corrected_entropy(states, n, delta)
     return Cell(
         source=source,
         states=states,
@@ -107,12 +116,16 @@ def measure(source: str, counts: Ints, law: Floats, delta: float) -> Cell:
         l1_bound=l1_bound,
         l1_constant=l1_quantile / l1_bound,
         l1_violations=float(np.mean(l1 > l1_bound)),
+        l1_corrected=l1_corrected,
+        l1_corrected_violations=float(np.mean(l1 > l1_corrected)),
         entropy=float(np.mean(truth)),
         entropy_bias=float(off.mean()),
         entropy_bias_formula=-(states - 1) / (2 * n),
         entropy_quantile=float(np.quantile(np.abs(off), 1 - delta)),
         entropy_bound=h_bound,
         entropy_violations=float(np.mean(np.abs(off) > h_bound)),
+        entropy_corrected=h_corrected,
+        entropy_corrected_violations=float(np.mean(np.abs(off) > h_corrected)),
         entropy_error=_relative_error(off / truth),
         jain=float(np.mean(1 / (states * squares))),
         jain_mean=float(index.mean()),
@@ -127,6 +140,26 @@ def needed_constant(counts: Ints, law: Floats, deltas: Sequence[float]) -> list[
     n, states = int(counts[0].sum()), counts.shape[1]
     l1 = np.abs(counts / n - law).sum(-1)
     return [float(np.quantile(l1, 1 - d) / math.sqrt(states * math.log(1 / d) / n)) for d in deltas]
+
+
+def corrected_l1(states: int, samples: int, delta: float) -> float:
+    """Lemma 1 put right: √((S - 1)/n) + √(2 log(1/δ)/n) for n independent visits.
+
+    The first term bounds the mean (Cauchy-Schwarz), the second the excess (McDiarmid: one visit moves the L1 error
+    by 2/n at most).
+    """
+    # Deviation: the proof multiplies both terms by √S; only the mean grows with the state space.
+    return math.sqrt((states - 1) / samples) + math.sqrt(2 * math.log(1 / delta) / samples)
+
+
+def corrected_entropy(states: int, samples: int, delta: float) -> float:
+    """Lemma 2 for the plug-in: log(1 + (S - 1)/n) + log n √(2 log(2/δ)/n) for n independent visits.
+
+    The first term bounds the bias, the second the fluctuation (one visit moves the estimate by 2 log(n)/n at most).
+    """
+    # Deviation: Eq. (8) has no term for the bias and takes log S for the range of -log d.
+    bias = math.log1p((states - 1) / samples)
+    return bias + math.log(samples) * math.sqrt(2 * math.log(2 / delta) / samples)
 
 
 def proof_constant(delta: float) -> float:

@@ -50,6 +50,10 @@ def bounds_tables(result: _Result) -> Iterator[Table | str]:
         yield _walks(walks, delta)
     yield _as_written(result.as_written)
     yield _estimators([cell for cell in independent if cell.source == "iid uniform"])
+    yield "! more often than δ."
+    for name, cells in (("independent visits", independent), ("walks", walks)):
+        worst = [max((getattr(c, f"{x}_corrected_violations") for c in cells), default=0.0) for x in ("l1", "entropy")]
+        yield f"Corrected bounds fail at most in {worst[0]:.1%} (Lemma 1) and {worst[1]:.1%} (Lemma 2) of the {name}."
     yield "Lemma 1, the c it needs at each δ (uniform, S = 100, n = 1024): " + ", ".join(
         f"{c['needed']:.2f} at {c['delta']:g}" for c in result.constants
     )
@@ -65,7 +69,7 @@ def verdict(violations: float, delta: float) -> str:
 
 def _share(violations: float, delta: float) -> str:
     text = f"{violations:.2%}" if 0 < violations < 0.01 else f"{violations:.1%}"
-    return text if violations <= delta else f"[bold red]{text}[/]"
+    return text if violations <= delta else f"[bold red]{text}![/]"
 
 
 def _table(title: str, *columns: str) -> Table:
