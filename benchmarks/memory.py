@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 import mmrs
-from benchmarks.timing import arguments, print_table, write_results
+from benchmarks.timing import arguments, print_table, threads, write_results
 from mmrs import IntrinsicReward, Rollout
 from mmrs.errors import UnsupportedSpaceError
 from mmrs.rewards import REWARDS
@@ -43,12 +43,12 @@ class Held:
     """Python objects that the garbage collector tracks."""
 
 
-def make_for_memory(name: str) -> IntrinsicReward:
+def make_reward(name: str, **options: Any) -> IntrinsicReward:
     """A registered reward on vectors, or on numbered states where it counts those alone."""
     try:
-        return mmrs.make(name, VECTORS, ACTIONS)
+        return mmrs.make(name, VECTORS, ACTIONS, **options)
     except UnsupportedSpaceError:
-        return mmrs.make(name, STATE_NUMBERS, ACTIONS)
+        return mmrs.make(name, STATE_NUMBERS, ACTIONS, **options)
 
 
 def endless_rollout(bonus: IntrinsicReward, rng: np.random.Generator) -> Rollout:
@@ -61,12 +61,12 @@ def endless_rollout(bonus: IntrinsicReward, rng: np.random.Generator) -> Rollout
     return Rollout(obs=obs, actions=rng.integers(0, 3, (STEPS, ENVS)), terminated=never, truncated=never)
 
 
-def watch_memory(name: str, rollouts: int = 1000, readings: int = 5) -> list[Held]:
+def watch_memory(bonus: IntrinsicReward, rollouts: int = 1000, readings: int = 5) -> list[Held]:
     """Run a reward through `rollouts` rollouts, compute and update each; what was held, at even intervals.
 
     The first reading comes after the first interval, when buffers and caches have reached their size.
     """
-    bonus, rng = make_for_memory(name), np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     memory: dict[str, Any] | None = None
     every = rollouts // readings
     held = []
@@ -105,7 +105,8 @@ def resident_bytes() -> int:
 def run(quick: bool = False) -> dict[str, Any]:
     """Watch every registered reward, print the table, return what goes into the JSON."""
     rollouts = 200 if quick else 1000
-    readings = {name: watch_memory(name, rollouts) for name in REWARDS}
+    with threads(1):  # the tensors are too small to share
+        readings = {name: watch_memory(make_reward(name), rollouts) for name in REWARDS}
     rows = []
     for name, held in readings.items():
         first, last = held[0], held[-1]

@@ -210,7 +210,7 @@ def run(quick: bool = False, device: str = "cpu") -> dict[str, Any]:
     slow, fast = (2, 5) if quick else (7, 31)
     rows: list[dict[str, Any]] = []
     own_rows: list[dict[str, Any]] = []
-    for number in (1, 2):
+    for number in (1, 2) if device == "cpu" else (1,):
         with threads(number):
             for case, repeats in ((image, slow), (vector, fast)):
                 measured = [compare(name, case, device, repeats) for name in EQUAL]

@@ -8,14 +8,17 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
+import numpy as np
 import torch
 from rich import box
 from rich.console import Console
 from rich.table import Table
+
+import mmrs
 
 RESULTS = Path(__file__).resolve().parent / "results"
 Call = Callable[[], object]
@@ -75,7 +78,7 @@ def machine(device: str = "cpu") -> dict[str, Any]:
         "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else "cpu",
         "system": platform.platform(),
         "python": platform.python_version(),
-        "versions": {name: version(name) for name in ("mmrs", "torch", "numpy", "gymnasium")},
+        "versions": {module.__name__: str(module.__version__) for module in (mmrs, torch, np, gym)},
     }
 
 
