@@ -76,14 +76,19 @@ class RolloutRecorder:
             self._obs = [obs]
             self._awaiting_reset = np.zeros(len(obs), bool)
             return
-        mask = np.asarray(mask, bool)
+        mask, now = np.asarray(mask, bool), self.obs
+        if obs.shape != now.shape or mask.shape != now.shape[:1]:
+            raise InputError(
+                f"reset got obs of shape {obs.shape} and a mask of shape {mask.shape}, expected {now.shape} and "
+                f"{now.shape[:1]}: all environments, with those that were reset marked."
+            )
         going_on = mask & ~self._awaiting_reset
         if going_on.any():
             raise InputError(
                 f"environments {np.flatnonzero(going_on).tolist()} were reset in the middle of an episode; their last "
                 "step must be truncated first, or the reset would look like a transition."
             )
-        self._obs[-1] = np.where(_columns(mask, obs), obs, self._obs[-1])
+        self._obs[-1] = np.where(_columns(mask, obs), obs, now)
         self._awaiting_reset = self._awaiting_reset & ~mask
 
     def add(

@@ -242,12 +242,16 @@ def _pack(slots: VisitSlots, rows: Tensor, rollout: Rollout) -> Segments:
 def _tensor(value: Array, name: str) -> Tensor:
     if isinstance(value, Tensor):
         return value.detach()
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:  # a list of lists of different lengths
+        array = np.empty(0, object)
     if array.dtype == object:
         raise InputError(f"{name} is a ragged or object array; expected one dense array of numbers.")
     if array.dtype.kind not in "buif":
         raise InputError(f"{name} is {array.dtype}; expected bool, integers or floats.")
-    return torch.as_tensor(array if array.flags.writeable else array.copy())
+    as_it_is = array.flags.writeable and array.dtype.isnative and all(stride >= 0 for stride in array.strides)
+    return torch.as_tensor(array if as_it_is else array.astype(array.dtype.newbyteorder("="), order="C"))
 
 
 def _check_finite(values: Tensor, name: str) -> None:

@@ -55,15 +55,19 @@ class ObservationSpec:
         return flat / 255.0 if self.dtype == torch.uint8 else flat
 
     def check(self, obs: Tensor, field: str) -> None:
-        """Refuse observations that are not of this space."""
-        if tuple(obs.shape[-len(self.shape) :] if self.shape else ()) != self.shape:
+        """Refuse observations ``[T, N, *shape]`` that are not of this space."""
+        if tuple(obs.shape[2:]) != self.shape:
             raise InputError(
                 f"{field} holds observations of shape {tuple(obs.shape[2:])}, but the reward was made for "
                 f"{self.shape}. Make it with the observation space the rollout was collected from."
             )
-        if self.kind == "image" and obs.dtype != torch.uint8:
-            raise InputError(f"{field} is {obs.dtype}, but this reward reads uint8 images. Pass them unscaled.")
+        if self.kind != "discrete" and (self.dtype == torch.uint8) != (obs.dtype == torch.uint8):
+            raise InputError(
+                f"{field} is {obs.dtype}, but the observation space is {self.dtype}. Pass them unscaled, as the "
+                "environment gives them."
+            )
         if self.kind == "discrete" and obs.numel():
+            _check_whole(obs, field)
             low, high = (int(v) for v in obs.aminmax())
             if low < self.start or high >= self.start + self.size:
                 raise InputError(
@@ -104,6 +108,7 @@ class ActionSpec:
             raise InputError(f"actions have shape {tuple(actions.shape[2:])} each, expected {self.shape}.")
         if not self.choices or not actions.numel():
             return
+        _check_whole(actions, "actions")
         numbers = self.numbers(actions.flatten(0, 1))
         wrong = (numbers < 0) | (numbers >= torch.tensor(self.choices, device=actions.device))
         if bool(wrong.any()):
@@ -126,6 +131,14 @@ def _channels_last(images: Tensor) -> Tensor:
         for channel in range(images.shape[-1]):
             out[..., channel] = images[..., channel]
     return out.movedim(-1, 1)
+
+
+def _check_whole(numbers: Tensor, field: str) -> None:
+    """Refuse fractions where choices or states are counted; whole floats are taken."""
+    if numbers.is_floating_point() and bool((numbers != numbers.trunc()).any()):
+        raise InputError(
+            f"{field} is {numbers.dtype} and holds fractions, expected whole numbers: the space is discrete."
+        )
 
 
 def observation_spec(space: spaces.Space[object]) -> ObservationSpec:

@@ -13,7 +13,8 @@ from torch import nn
 def drawn_from(generator: torch.Generator) -> Iterator[None]:
     """Layers built inside take their weights from `generator`, not from torch's global state."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
+        # Not torch.manual_seed, which would also reseed every GPU.
+        torch.default_generator.manual_seed(int(torch.randint(2**62, (), generator=generator)))
         yield
 
 

@@ -137,16 +137,23 @@ def require_causal(reward: IntrinsicReward, host: str) -> None:
 
 def _check_memory(memory: Memory, template: Memory, owner: str) -> None:
     """Refuse memory of another reward or of another number of environments."""
-    if memory.keys() != template.keys():
+    found = sorted(memory) if isinstance(memory, dict) else type(memory).__name__
+    if found != sorted(template):
         raise InputError(
-            f"memory holds {sorted(memory)}, but {owner} keeps {sorted(template)}. Pass what compute() of the same "
+            f"memory holds {found}, but {owner} keeps {sorted(template)}. Pass what compute() of the same "
             "reward returned, or None to start afresh."
         )
     for name, value in template.items():
+        given = memory[name]
         if isinstance(value, dict):
-            _check_memory(memory[name], value, owner)
-        elif memory[name].shape != value.shape:
+            _check_memory(given, value, f"{owner}'s {name!r}")
+        elif not isinstance(given, Tensor) or given.dtype != value.dtype:
+            kind = given.dtype if isinstance(given, Tensor) else type(given).__name__
             raise InputError(
-                f"memory[{name!r}] has shape {tuple(memory[name].shape)}, expected {tuple(value.shape)} for this "
+                f"memory[{name!r}] is {kind}, expected a tensor of {value.dtype} as compute() returned it."
+            )
+        elif given.shape != value.shape:
+            raise InputError(
+                f"memory[{name!r}] has shape {tuple(given.shape)}, expected {tuple(value.shape)} for this "
                 "number of environments. Keep one memory per set of environments."
             )

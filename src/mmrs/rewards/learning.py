@@ -11,10 +11,16 @@ from mmrs.errors import InputError
 from mmrs.rewards.base import IntrinsicReward
 
 
-def adam(parameters: Iterable[nn.Parameter], learning_rate: float) -> torch.optim.Adam:
+def adam(
+    parameters: Iterable[nn.Parameter], learning_rate: float, total_updates: int | None = None
+) -> torch.optim.Adam:
     """Adam in one fused call a step, on the CPU too: small networks wait for Python more than for arithmetic."""
     if not learning_rate > 0:
         raise InputError(f"learning rate {learning_rate}: expected a positive number.")
+    if total_updates is not None and total_updates < 1:
+        raise InputError(
+            f"total_updates is {total_updates}: expected at least 1, or None for a constant learning rate."
+        )
     return torch.optim.Adam(parameters, learning_rate, fused=True)
 
 

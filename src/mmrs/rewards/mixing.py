@@ -53,6 +53,9 @@ class Sum(IntrinsicReward):
     def __init__(self, rewards: Mapping[str, IntrinsicReward]) -> None:
         if not rewards:
             raise InputError("Sum of no rewards: pass at least one, as {name: reward}.")
+        for name in rewards:
+            if not name or "." in name or hasattr(nn.ModuleDict, name):
+                raise InputError(f"Sum: {name!r} cannot name a reward; use letters, digits and underscores.")
         first = next(iter(rewards.values()))
         for name, reward in rewards.items():
             if (reward.observation_spec, reward.action_spec) != (first.observation_spec, first.action_spec):

@@ -105,7 +105,7 @@ class MMRS(IntrinsicReward):
             self.vae = VAE(self.observation_spec, config.latent_dim or (512 if image else 256)).eval()
         if image:
             self.vae = self.vae.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.optimizer = adam(self.vae.parameters(), config.learning_rate)
+        self.optimizer = adam(self.vae.parameters(), config.learning_rate, config.total_updates)
         self.scale = RunningScale("reward", centre=True, causal=False)
 
     # --- the reward -------------------------------------------------------------------------------------------------

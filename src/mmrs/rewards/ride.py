@@ -67,7 +67,7 @@ class RIDE(IntrinsicReward):
             self.inverse = dense_encoder(2 * latent_dim, actions)
             self.forward_model = dense_encoder(latent_dim + actions, latent_dim)
         learned: list[nn.Module] = [self.embedding, self.inverse, self.forward_model]
-        self.optimizer = adam((p for module in learned for p in module.parameters()), learning_rate)
+        self.optimizer = adam((p for module in learned for p in module.parameters()), learning_rate, total_updates)
 
     def score(self, rollout: Rollout, memory: Memory) -> tuple[Terms, Memory]:
         """Impact over the square root of the pseudo-count, at each true successor."""

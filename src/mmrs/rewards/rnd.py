@@ -65,7 +65,7 @@ class RND(IntrinsicReward):
             for _ in range(extra_layers):
                 layers += [nn.ReLU(), orthogonal(nn.Linear(latent_dim, latent_dim))]
             self.predictor = nn.Sequential(*layers)
-        self.optimizer = adam(self.predictor.parameters(), learning_rate)
+        self.optimizer = adam(self.predictor.parameters(), learning_rate, total_updates)
 
     def score(self, rollout: Rollout, memory: Memory) -> tuple[Terms, Memory]:
         """The prediction error at each true successor."""
