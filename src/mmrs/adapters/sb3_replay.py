@@ -122,11 +122,6 @@ class ReplayBonusCallback(HostingCallback):
                 f"the model's replay buffer is a {type(buffer).__name__}, expected a BonusReplayBuffer. Make the model "
                 "with replay_buffer_class=mmrs.adapters.sb3_replay.BonusReplayBuffer."
             )
-        if buffer.bonus not in (None, self):
-            raise InputError(
-                "the replay buffer already has a bonus. Add several rewards with mmrs.Sum in one callback; if the "
-                "other one is left from a training that failed, set model.replay_buffer.bonus = None."
-            )
         self._observer.attach(self.model)
         self.host(self._observer.space, self.model.action_space)
         require_causal(self.reward, "an off-policy algorithm")
@@ -138,6 +133,11 @@ class ReplayBonusCallback(HostingCallback):
             )
 
     def _on_training_start(self) -> None:
+        if self.model.replay_buffer.bonus not in (None, self):
+            raise InputError(
+                "the replay buffer already has a bonus. Add several rewards with mmrs.Sum in one callback; if the "
+                "other one is left from a training that failed, set model.replay_buffer.bonus = None."
+            )
         self.model.replay_buffer.bonus = self
 
     def _on_training_end(self) -> None:
