@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from mmrs.envs.maze import generate_many
-from mmrs.errors import InputError
+from mmrs.errors import InputError, MissingExtraError
 from mmrs.experiments import bounds as module
 from mmrs.experiments import bounds_cells as sim
 from mmrs.experiments.bounds import BoundsConfig, bounds, simulate
@@ -174,6 +175,20 @@ def test_unwritable_folder_is_refused_before_any_work(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "simulate", lambda _: pytest.fail("worked before looking at the folder"))
     with pytest.raises(InputError, match="--out"):
         bounds(replace(SMALL, out=tmp_path / "file"))
+
+
+def test_missing_matplotlib_is_noticed_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setattr(module, "simulate", lambda _: pytest.fail("worked without matplotlib"))
+    with pytest.raises(MissingExtraError, match="report"):
+        bounds(replace(SMALL, out=tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_state_space_and_no_walks_still_make_tables_and_figures(tmp_path, capsys):
+    bounds(replace(SMALL, out=tmp_path, states=(2,), samples=(2,), maze_sizes=()))
+    assert "walks" not in capsys.readouterr().out
+    assert len(list(tmp_path.iterdir())) == 7
 
 
 def test_command_writes_json_and_figures_and_prints_where_the_bounds_fail(tmp_path, capsys, monkeypatch):

@@ -17,6 +17,7 @@ from mmrs.errors import InputError
 from mmrs.experiments import bounds_cells as sim
 from mmrs.experiments.bounds_tables import bounds_tables
 from mmrs.report.bounds_figures import draw_bounds
+from mmrs.report.canvas import new_figure
 from mmrs.report.files import output_folder, write_whole
 
 LARGEST_MAZE = 40
@@ -135,6 +136,7 @@ def bounds(config: BoundsConfig) -> None:
     """Measure, print the tables, and write bounds.json and the figures."""
     config.check()
     folder = output_folder(config.out)
+    new_figure(1, 1)  # without matplotlib, say so before the work rather than after
     result = simulate(config)
     plain = result.to_dict()
     paths = [write_whole(folder / "bounds.json", json.dumps(plain, indent=1) + "\n")]

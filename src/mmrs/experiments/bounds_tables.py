@@ -52,7 +52,9 @@ def bounds_tables(result: _Result) -> Iterator[Table | str]:
     yield _estimators([cell for cell in independent if cell.source == "iid uniform"])
     yield "! more often than δ."
     for name, cells in (("independent visits", independent), ("walks", walks)):
-        worst = [max((getattr(c, f"{x}_corrected_violations") for c in cells), default=0.0) for x in ("l1", "entropy")]
+        if not cells:
+            continue
+        worst = [max(getattr(c, f"{x}_corrected_violations") for c in cells) for x in ("l1", "entropy")]
         yield f"Corrected bounds fail at most in {worst[0]:.1%} (Lemma 1) and {worst[1]:.1%} (Lemma 2) of the {name}."
     yield "Lemma 1, the c it needs at each δ (uniform, S = 100, n = 1024): " + ", ".join(
         f"{c['needed']:.2f} at {c['delta']:g}" for c in result.constants
