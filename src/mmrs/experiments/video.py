@@ -1,0 +1,144 @@
+"""`mmrs video`: watch a trained policy, with what each reward term pays drawn under the picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import torch
+import tyro
+from rich.console import Console
+
+from mmrs.agents.policy import Policy
+from mmrs.envs.training import Step, TrainingEnvs
+from mmrs.errors import InputError, MissingExtraError, StorageError
+from mmrs.experiments import store
+from mmrs.experiments.build import build_bonus
+from mmrs.experiments.config import TrainConfig
+from mmrs.experiments.evaluate import one_env
+from mmrs.experiments.run_folder import RunFolder
+from mmrs.experiments.video_frame import FrameDrawer, Picture
+from mmrs.rewards import IntrinsicReward
+from mmrs.rollout import Rollout
+
+
+@dataclass(frozen=True)
+class VideoConfig:
+    """Record a trained policy as mp4 into the run's `videos`, with the reward terms as running curves."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """Folder of the run."""
+    episodes: int = 1
+    """Whole games to show."""
+    max_steps: int = 2_000
+    """Most steps to show."""
+    deterministic: bool = False
+    """Always take the likeliest action, rather than draw actions as in training."""
+    fps: int = 30
+    """Steps shown a second."""
+    seed: int = 1_000_003
+    """Of game and actions."""
+    out: Path | None = None
+    """File to write instead of one in the run's `videos`."""
+
+
+class Shot(NamedTuple):
+    """One step to draw."""
+
+    picture: Picture
+    terms: dict[str, float]
+    caption: str
+
+
+def video(config: VideoConfig, console: Console | None = None) -> Path:
+    """Play, draw and write; returns the file."""
+    for name in ("episodes", "max_steps", "fps"):
+        if getattr(config, name) < 1:
+            raise InputError(f"{name} must be at least 1, not {getattr(config, name)}.")
+    run = RunFolder.open(config.run)
+    settings = run.read_config(TrainConfig)
+    step, tree = store.load(run.checkpoints)
+    with closing(one_env(settings.env, render=True)) as envs:
+        policy = Policy(envs.observation_space, envs.action_space, tree["trainer"], config.seed)
+        bonus = _bonus(settings, envs, tree["trainer"])
+        path = config.out or _free_name(run.videos, f"step-{step:09d}")
+        drawer = FrameDrawer()
+        frames = (drawer.draw(*shot) for shot in shots(policy, bonus, envs, settings, config))
+        write_mp4(path, frames, config.fps)
+    (console or Console()).print(f"video of step {step}: {path}", highlight=False, soft_wrap=True)
+    return path
+
+
+def shots(
+    policy: Policy, bonus: IntrinsicReward | None, envs: TrainingEnvs, settings: TrainConfig, config: VideoConfig
+) -> Iterator[Shot]:
+    """Steps in rollouts as long as in training, since a bonus may look at a whole rollout; memory goes along."""
+    obs, memory, done, total, games = envs.reset(config.seed), None, 0, 0.0, 0
+    while done < config.max_steps and games < config.episodes:
+        seen, actions, pictures = [obs], [], []
+        steps: list[Step] = []
+        while len(steps) < min(settings.num_steps, config.max_steps - done) and games < config.episodes:
+            pictures.append(np.array(envs.render()))
+            actions.append(policy.act(obs, config.deterministic))
+            steps.append(envs.step(actions[-1]))
+            obs = steps[-1].obs
+            seen.append(obs)
+            games += len(steps[-1].episodes.game_returns)
+        terms: dict[str, Any] = {}
+        if bonus:
+            terms, memory = bonus.compute_terms(_rollout(policy, seen, actions, steps), memory)
+        for t, (picture, step) in enumerate(zip(pictures, steps, strict=True)):
+            total += float(step.reward[0])
+            values = {name: float(term[t, 0]) for name, term in terms.items()}
+            yield Shot(picture, {"extrinsic": float(step.reward[0]), **values}, f"step {done + t}   return {total:.1f}")
+            total *= not step.episodes.game_returns
+        done += len(steps)
+
+
+def write_mp4(path: Path, frames: Iterator[Picture], fps: int) -> None:
+    """Write frames of one size; the file is there whole or not at all."""
+    try:
+        import imageio.v2 as imageio  # noqa: PLC0415
+        import imageio_ffmpeg  # type: ignore[import-untyped]  # noqa: F401, PLC0415
+    except ImportError as error:
+        raise MissingExtraError("imageio-ffmpeg", "video") from error
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".part-{path.stem}.mp4")
+    try:
+        writer: Any = imageio.get_writer(draft, fps=fps, codec="libx264", macro_block_size=16)
+        with writer:
+            for frame in frames:
+                writer.append_data(frame)
+        draft.replace(path)
+    except OSError as error:  # ffmpeg's end is a broken pipe here, a full disk mostly
+        raise StorageError(f"cannot write {path}: {error.strerror or error}. Is the disk full?") from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _rollout(policy: Policy, seen: list[Any], actions: list[Any], steps: list[Step]) -> Rollout:
+    finals = [step.final_obs for step in steps if len(step.final_obs)]
+    return Rollout(
+        obs=torch.stack([policy.inputs(obs) for obs in seen]),
+        actions=np.stack(actions),
+        terminated=np.stack([step.terminated for step in steps]),
+        truncated=np.stack([step.truncated for step in steps]),
+        final_obs=policy.inputs(np.concatenate(finals)) if finals else None,
+    )
+
+
+def _bonus(settings: TrainConfig, envs: TrainingEnvs, state: dict[str, Any]) -> IntrinsicReward | None:
+    updates = -(-settings.steps // (settings.num_steps * settings.env.num_envs))
+    bonus = build_bonus(settings.bonus, envs, updates, settings.seed)
+    if bonus:
+        bonus.load_state_dict(state["bonus"])
+    return bonus
+
+
+def _free_name(folder: Path, stem: str) -> Path:
+    names = (folder / (f"{stem}.mp4" if i == 1 else f"{stem}-{i}.mp4") for i in range(1, 100_000))
+    return next(path for path in names if not path.exists())
