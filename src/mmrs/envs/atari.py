@@ -123,13 +123,13 @@ class AtariStepper:
         game_over = earlier_frames != self._earlier_frames
         self._earlier_frames = earlier_frames
         done = terminated | truncated
-        final_obs = obs[done]
         infos: list[dict[str, float]] = []
-        if game_over.any():
+        final_obs = obs[done] if np.count_nonzero(done) else obs[:0]
+        if np.count_nonzero(game_over):
             restarted = game_over[done]
             final_obs[restarted] = info["final_obs"][game_over]
             infos = [{} for _ in range(int(game_over.sum()))]
-        return RawStep(obs, reward.astype(np.float64), terminated, truncated, game_over, final_obs, infos)
+        return RawStep(obs, reward.astype(np.float64), terminated, truncated, done, game_over, final_obs, infos)
 
     def render(self) -> Values:
         """The screen in colour, 210x160."""

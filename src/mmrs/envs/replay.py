@@ -125,7 +125,7 @@ class ReplayedEnvs:
         self._pending = None
         self._obs = raw.obs
         episodes = self._count(raw)
-        if raw.game_over.any():
+        if episodes.game_returns:
             # A game over is due when a multiple of `reseed_every` was passed since the last seeded reset.
             due = raw.game_over & (self._log.steps // self._every > self._since // self._every)
             if due.any():
@@ -139,14 +139,17 @@ class ReplayedEnvs:
 
     def _count(self, raw: RawStep) -> Episodes:
         """Add up returns and hand out those of what ended."""
-        self._refuse_infinite(raw)
+        self._refuse_infinite("reward", raw.reward)
+        if raw.obs.dtype.kind == "f":
+            self._refuse_infinite("observation", raw.obs)
         self._life += raw.reward
         self._game += raw.reward
         self._length += 1
-        done = raw.terminated | raw.truncated
-        if not done.any():
+        done, over = raw.done, raw.game_over
+        if not np.count_nonzero(done):
             return NOTHING_ENDED
-        over = raw.game_over
+        if raw.obs.dtype.kind == "f":
+            self._refuse_infinite("last observation", raw.final_obs, np.flatnonzero(done))
         episodes = Episodes(
             self._life[done].tolist(), self._game[over].tolist(), self._length[over].tolist(), raw.infos
         )
@@ -155,20 +158,17 @@ class ReplayedEnvs:
         self._length[over] = 0
         return episodes
 
-    def _refuse_infinite(self, raw: RawStep) -> None:
+    def _refuse_infinite(self, name: str, values: Values, indices: Values | None = None) -> None:
         """A number that is not finite would poison every weight it reaches."""
-        names = {"reward": raw.reward}
-        if raw.obs.dtype.kind == "f":
-            names |= {"observation": raw.obs, "last observation": raw.final_obs}
-        for name, values in names.items():
-            finite = np.isfinite(values)
-            if not finite.all():
-                row = int(np.argwhere(~finite)[0][0])
-                index = row if name != "last observation" else int(np.flatnonzero(raw.terminated | raw.truncated)[row])
-                raise EnvironmentFault(
-                    f"Environment {self._first_index + index} returned {values[row]} as {name} at step "
-                    f"{self._log.steps}. The simulation has broken down; check the size of actions and rewards."
-                )
+        finite = np.isfinite(values)
+        if np.count_nonzero(finite) == finite.size:
+            return
+        row = int(np.argwhere(~finite)[0][0])
+        index = self._first_index + (row if indices is None else int(indices[row]))
+        raise EnvironmentFault(
+            f"Environment {index} returned {values[row]} as {name} at step {self._log.steps}. "
+            "The simulation has broken down; check the size of actions and rewards."
+        )
 
     def state(self) -> dict[str, Any]:
         """Seeds, actions since, and the returns counted so far: all that `restore` needs."""

@@ -15,7 +15,7 @@ from mmrs.errors import InputError
 from mmrs.spaces import action_spec, observation_spec
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class RawStep:
     """One step of N simulators that restart themselves when a game is over (SAME_STEP)."""
 
@@ -25,10 +25,12 @@ class RawStep:
     """``[N]`` float64."""
     terminated: Values
     truncated: Values
+    done: Values
+    """``terminated | truncated``."""
     game_over: Values
     """``[N]`` bool: the simulator restarted; a lost life alone does not."""
     final_obs: Values
-    """``[M, *obs]``: true last state of each environment with ``terminated | truncated``."""
+    """``[M, *obs]``: true last state of each environment that is `done`."""
     infos: list[dict[str, float]]
     """Numbers reported at the end, one dictionary per game that is over."""
 
@@ -91,7 +93,7 @@ class ActionCheck:
         if self.whole and actions.dtype.kind not in "iub":
             raise InputError(f"actions are {actions.dtype}, expected whole numbers.")
         inside = (actions >= self.low) & (actions <= self.high)  # NaN compares false, so it is refused too
-        if not inside.all():
+        if np.count_nonzero(inside) != inside.size:  # several times faster than inside.all() on few numbers
             where = tuple(int(v) for v in np.argwhere(~inside)[0])
             low, high = (np.broadcast_to(edge, self.shape)[where] for edge in (self.low, self.high))
             raise InputError(

@@ -65,7 +65,7 @@ class WorkerStepper:
             ended = np.flatnonzero(done)
             last = np.array([info["final_obs"][i] for i in ended], obs.dtype)
             infos = [_info_of(info.get("final_info", {}), int(i)) for i in ended]
-        return RawStep(obs, reward, terminated, truncated, done, last, infos)
+        return RawStep(obs, reward, terminated, truncated, done, done, last, infos)
 
     def render(self) -> Values:
         """Picture of environment 0."""
