@@ -1,52 +1,92 @@
-"""The command line: each subcommand calls one function of the package."""
+"""Intrinsic rewards for exploration: train, evaluate, and the paper's experiments."""
 
 from __future__ import annotations
 
+import dataclasses
 import sys
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
 
 from mmrs.errors import MmrsError
 from mmrs.experiments.bounds import BoundsConfig, bounds
+from mmrs.experiments.config import TrainConfig
 from mmrs.experiments.demo import DemoConfig, demo
 from mmrs.experiments.gridworld import GridWorldConfig, gridworld
 from mmrs.experiments.maze import MazeConfig, maze
+from mmrs.experiments.presets import default_config
+from mmrs.experiments.train import resume, train
 
-Command = (
-    Annotated[DemoConfig, tyro.conf.subcommand("demo")]
-    | Annotated[GridWorldConfig, tyro.conf.subcommand("gridworld")]
-    | Annotated[MazeConfig, tyro.conf.subcommand("maze")]
-    | Annotated[BoundsConfig, tyro.conf.subcommand("bounds")]
-)
+
+@dataclasses.dataclass(frozen=True)
+class TrainCommand(TrainConfig):
+    """Train PPO with an intrinsic reward. Defaults fit the environment and the reward; every number can be changed."""
+
+    preset: str | None = None
+    """Defaults to start from: atari, bullet, vector or paper-literal; without it, what fits the environment."""
+    resume: Path | None = None
+    """Folder of a run to continue; its own configuration is used, and all other options are ignored."""
+
+
+def _train(command: TrainCommand) -> int:
+    if command.resume is not None:
+        return resume(command.resume, quiet=command.quiet)[1]
+    names = [f.name for f in dataclasses.fields(TrainConfig)]
+    return train(TrainConfig(**{name: getattr(command, name) for name in names}))[1]
+
+
+COMMANDS: dict[str, tuple[type, Callable[[Any], int | None]]] = {
+    "train": (TrainCommand, _train),
+    "demo": (DemoConfig, demo),
+    "gridworld": (GridWorldConfig, gridworld),
+    "maze": (MazeConfig, maze),
+    "bounds": (BoundsConfig, bounds),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand; an error made by its input is one line, not a traceback."""
-    command = tyro.cli(Command, prog="mmrs", description=__doc__, args=arguments)
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        run(command)
+        command = _parse(arguments)
+        run = next(function for kind, function in COMMANDS.values() if isinstance(command, kind))
+        return run(command) or 0
     except MmrsError as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {error}", highlight=False, markup=True, soft_wrap=True)
+        Console(stderr=True).print(f"error: {error}", style="bold red", highlight=False, markup=False, soft_wrap=True)
         return 2
     except KeyboardInterrupt:
         return 130
-    return 0
 
 
-def run(command: DemoConfig | GridWorldConfig | MazeConfig | BoundsConfig) -> None:
-    """Call what the configuration configures."""
-    match command:
-        case DemoConfig():
-            demo(command)
-        case GridWorldConfig():
-            gridworld(command)
-        case MazeConfig():
-            maze(command)
-        case BoundsConfig():
-            bounds(command)
+def _parse(arguments: list[str]) -> object:
+    """Read the command line; the defaults of `train` depend on three of its own options, which are looked up first."""
+    wanted = {name: _value_of(arguments, *flags) for name, flags in {
+        "env": ("--env", "--env.id"), "bonus": ("--bonus", "--bonus.name"), "preset": ("--preset",),
+    }.items()} if arguments[:1] == ["train"] else {}  # fmt: skip
+    default = default_config(**wanted)
+    fields = {f.name: getattr(default, f.name) for f in dataclasses.fields(default)}
+    commands = [
+        Annotated[kind, tyro.conf.subcommand(name, default=TrainCommand(**fields) if name == "train" else kind())]
+        for name, (kind, _) in COMMANDS.items()
+    ]
+    union: Any = commands[0]
+    for command in commands[1:]:
+        union = union | command
+    return tyro.cli(union, prog="mmrs", description=__doc__, args=arguments)
+
+
+def _value_of(arguments: list[str], *flags: str) -> str | None:
+    """The value that follows a flag, however it is written."""
+    for place, argument in enumerate(arguments):
+        for flag in flags:
+            if argument.startswith(f"{flag}="):
+                return argument.removeprefix(f"{flag}=")
+            if argument == flag and place + 1 < len(arguments):
+                return arguments[place + 1]
+    return None
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+import tyro
 
 from mmrs.agents.advantages import MixingConfig
 from mmrs.agents.ppo import PPOConfig
@@ -14,7 +16,7 @@ from mmrs.agents.ppo import PPOConfig
 class EnvConfig:
     """Where to train."""
 
-    id: str = "CartPole-v1"
+    id: Annotated[str, tyro.conf.arg(aliases=["--env"])] = "CartPole-v1"
     """A Gymnasium id, an Atari game ("ALE/Alien-v5" or just "Alien") or a Bullet one ("HopperBulletEnv-v0")."""
     num_envs: int = 8
     """Environments stepped together (Sec. 6.2: eight)."""
@@ -38,7 +40,7 @@ class EnvConfig:
 class BonusConfig:
     """The intrinsic reward."""
 
-    name: str = "mmrs"
+    name: Annotated[str, tyro.conf.arg(aliases=["--bonus"])] = "mmrs"
     """A reward of `mmrs list`, or "none" for plain PPO."""
     options: tuple[str, ...] = ()
     """Options of the reward as name=value, for example: k=10 lambda_g=0.1 preset=paper."""
