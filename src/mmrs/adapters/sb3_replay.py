@@ -13,7 +13,7 @@ from torch import Tensor
 from mmrs.adapters.hosting import RewardSource
 from mmrs.adapters.sb3_hosting import HostingCallback
 from mmrs.adapters.sb3_observations import Observer
-from mmrs.adapters.transitions import TransitionLog, remembers, transitions
+from mmrs.adapters.transitions import StepLog, remembers, transitions
 from mmrs.errors import InputError, MissingExtraError, UnsupportedSpaceError
 from mmrs.rewards import require_causal
 
@@ -106,7 +106,7 @@ class ReplayBonusCallback(HostingCallback):
             raise InputError("observations='policy' needs when='sample': the buffer stores original observations.")
         self.when, self.train_every, self.observations = when, train_every, observations
         self._observer = Observer(observations, None)
-        self._log = TransitionLog()
+        self._log = StepLog()
 
     # --- what Stable-Baselines3 calls -------------------------------------------------------------------------------
 
@@ -152,13 +152,14 @@ class ReplayBonusCallback(HostingCallback):
         """Take note of a step of N environments; returns what it is paid now, ``[N]``: 0 if paid when sampled."""
         shape = (len(done), *(self._observer.space.shape or ()))
         seen = [self._seen(values).reshape(shape) for values in (obs, next_obs)]
-        row = (*seen, action.reshape(len(done), *self.model.action_space.shape), done & ~truncated, done & truncated)
+        action = action.reshape(len(done), *self.model.action_space.shape)
+        step = transitions(np.array(seen[0]), np.array(seen[1]), np.array(action), done & ~truncated, done & truncated)
         if not self._log.follows(seen[0]):
             self.hosted.restart()
-        self._log.add(*row)
+        self._log.add(step)
         paid = np.zeros(len(done), np.float32)
         if self.when == "store":
-            bonus, metrics = self.hosted.pay(transitions(*row))
+            bonus, metrics = self.hosted.pay(step)
             paid = bonus[0]
             self.log(metrics)
         if len(self._log) >= self.train_every:

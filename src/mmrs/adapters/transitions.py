@@ -1,27 +1,24 @@
-"""From single transitions, as replay buffers hold them, to rollouts."""
+"""From single steps, as replay buffers and step-by-step hosts have them, to rollouts."""
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import fields
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from mmrs.rewards import IntrinsicReward
 from mmrs.rollout import Array, Rollout
 
-Values = NDArray[Any]
-FIELDS = ("obs", "next_obs", "actions", "terminated", "truncated")
-
 
 def transitions(obs: Array, next_obs: Array, actions: Array, terminated: Array, truncated: Array) -> Rollout:
     """B transitions of B environments as a rollout of one step; `next_obs` holds the true successors."""
+    rows = torch.stack([torch.as_tensor(obs), torch.as_tensor(next_obs)])
     done = torch.as_tensor(terminated) | torch.as_tensor(truncated)
-    rows = [torch.as_tensor(value) for value in (obs, next_obs)]
     return Rollout(
-        obs=torch.stack(rows),
+        obs=rows,
         actions=actions[None],
         terminated=terminated[None],
         truncated=truncated[None],
@@ -29,60 +26,68 @@ def transitions(obs: Array, next_obs: Array, actions: Array, terminated: Array, 
     )
 
 
-class TransitionLog:
-    """Vector steps in order, until they are taken as one rollout."""
+class StepLog:
+    """Rollouts of one step each, in order, until they are taken as one long rollout."""
 
     def __init__(self) -> None:
-        self._rows: list[tuple[Values, ...]] = []
-        self._reached: Values | None = None
-        self._ended: Values = np.zeros(0, bool)
+        self._steps: list[Rollout] = []
+        self._last: Rollout | None = None
 
     def __len__(self) -> int:
         """Steps held, summed over environments."""
-        return sum(len(row[0]) for row in self._rows)
+        return sum(step.num_envs for step in self._steps)
 
-    def follows(self, obs: Values) -> bool:
+    def follows(self, obs: Array) -> bool:
         """Whether `obs` goes on where the last step led, in every environment whose episode goes on."""
-        if self._reached is None:
+        if self._last is None:
             return True
-        return bool((_same(obs, self._reached) | self._ended).all())
+        return not bool(_breaks(self._last, torch.as_tensor(obs)).any())
 
-    def add(self, obs: Values, next_obs: Values, actions: Values, terminated: Values, truncated: Values) -> None:
+    def add(self, step: Rollout) -> None:
         """Note one step of N environments."""
-        row = tuple(np.array(value) for value in (obs, next_obs, actions, terminated, truncated))
-        self._rows.append(row)
-        self._reached, self._ended = row[1], row[3] | row[4]
+        self._steps.append(step)
+        self._last = step
 
     def take(self) -> Rollout:
-        """The steps so far as a rollout; the log starts again."""
-        obs, next_obs, actions, terminated, truncated = (np.stack(column) for column in zip(*self._rows, strict=True))
-        self._rows = []
+        """The steps so far as one rollout; the log starts again."""
+        steps, self._steps = self._steps, []
         # Where the next step starts elsewhere the environment was reset from outside: no transition leads there.
-        truncated[:-1] |= ~terminated[:-1] & ~_same(obs[1:], next_obs[:-1], 2)
+        broken = [_breaks(step, after.obs[0]) for step, after in itertools.pairwise(steps)]
+        broken.append(torch.zeros_like(steps[-1].done[0]))
+        done = [step.done[0] | cut for step, cut in zip(steps, broken, strict=True)]
         return Rollout(
-            obs=np.concatenate([obs, next_obs[-1:]]),
-            actions=actions,
-            terminated=terminated,
-            truncated=truncated,
-            final_obs=next_obs[terminated | truncated],
+            obs=torch.cat([*(step.obs[:1] for step in steps), steps[-1].obs[1:]]),
+            actions=torch.cat([step.actions for step in steps]),
+            terminated=torch.cat([step.terminated for step in steps]),
+            truncated=torch.cat([step.truncated | cut for step, cut in zip(steps, broken, strict=True)]),
+            final_obs=torch.cat([_reached(step)[ended] for step, ended in zip(steps, done, strict=True)]),
+            valid=torch.cat([step.valid for step in steps]),
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """The steps held, and where the last one led."""
-        rows = [dict(zip(FIELDS, map(torch.from_numpy, row), strict=True)) for row in self._rows]
-        reached = None if self._reached is None else torch.from_numpy(self._reached)
-        return {"rows": rows, "reached": reached, "ended": torch.from_numpy(self._ended)}
+        """The steps held, and the last one seen."""
+        last = None if self._last is None else _tensors(self._last)
+        return {"steps": [_tensors(step) for step in self._steps], "last": last}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from what `state_dict` gave."""
-        self._rows = [tuple(row[name].numpy() for name in FIELDS) for row in state["rows"]]
-        self._reached = None if state["reached"] is None else state["reached"].numpy()
-        self._ended = state["ended"].numpy()
+        self._steps = [Rollout(**step) for step in state["steps"]]
+        self._last = None if state["last"] is None else Rollout(**state["last"])
 
 
-def _same(left: Values, right: Values, axes: int = 1) -> Values:
-    """Whether observations are equal, over all but the first `axes` axes."""
-    return np.asarray((left == right).reshape(*left.shape[:axes], -1).all(-1))
+def _tensors(step: Rollout) -> dict[str, Tensor]:
+    return {field.name: getattr(step, field.name) for field in fields(step)}
+
+
+def _reached(step: Rollout) -> Tensor:
+    """``[N, *obs]``: the true successors of a step."""
+    return step.states[step.after[0]]
+
+
+def _breaks(step: Rollout, obs: Tensor) -> Tensor:
+    """``[N]`` bool: episodes that went on after the step, but not to `obs`."""
+    same = (_reached(step) == obs).reshape(step.num_envs, -1).all(1)
+    return step.valid[0] & ~step.done[0] & ~same
 
 
 def remembers(reward: IntrinsicReward) -> bool:

@@ -1,0 +1,175 @@
+"""The Gymnasium wrapper, under each autoreset mode."""
+
+from __future__ import annotations
+
+import copy
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from gymnasium.utils.env_checker import (
+    check_reset_options,
+    check_returned_data_not_reused,
+    check_step_determinism,
+)
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
+
+import mmrs
+from adapters.worlds import LIMIT, Constant, Hindsight, Reached, line
+from mmrs.adapters.gymnasium_wrapper import BonusVectorWrapper
+from mmrs.errors import InputError, NotCausalError, UnsupportedSpaceError
+
+MODES = pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.value)
+
+
+def vector(mode: AutoresetMode = AutoresetMode.NEXT_STEP, kind: str = "box", **options: Any) -> SyncVectorEnv:
+    return SyncVectorEnv([partial(line, kind, **options)] * 3, autoreset_mode=mode)
+
+
+def walk(envs: Any, steps: int = 60, seed: int = 0) -> list[dict[str, np.ndarray]]:
+    """A random walk that resets by hand where the mode asks for it."""
+    rng, rows = np.random.default_rng(seed), []
+    obs, _ = envs.reset(seed=seed)
+    for _ in range(steps):
+        actions = rng.integers(0, 2, envs.num_envs)
+        after, reward, terminated, truncated, info = envs.step(actions)
+        rows.append(
+            {"obs": obs, "after": after, "reward": reward, "terminated": terminated, "truncated": truncated, **info}
+        )
+        obs, done = after, terminated | truncated
+        if envs.metadata["autoreset_mode"] is AutoresetMode.DISABLED and done.any():
+            obs, _ = envs.reset(options={"reset_mask": done})
+    return rows
+
+
+@MODES
+def test_weight_zero_changes_nothing(mode: AutoresetMode) -> None:
+    plain, hosted = walk(vector(mode, pays=1.0)), walk(BonusVectorWrapper(vector(mode, pays=1.0), "rnd", weight=0.0))
+    for one, other in zip(plain, hosted, strict=True):
+        for name, value in one.items():
+            if name != "final_obs" and not name.startswith("_") and name != "final_info":
+                np.testing.assert_array_equal(value, other[name])
+    assert all(row["reward"].dtype == np.float64 for row in hosted)
+
+
+@MODES
+def test_constant_bonus_equals_environment_that_pays_it(mode: AutoresetMode) -> None:
+    paid = walk(vector(mode, pays=0.25, constant=0.5))
+    bonus = walk(BonusVectorWrapper(vector(mode, pays=0.25), Constant))
+    for one, other in zip(paid, bonus, strict=True):
+        np.testing.assert_array_equal(one["reward"], other["reward"])
+    dummies = sum(int((row["reward"] == 0).sum()) for row in bonus)
+    assert (dummies > 0) == (mode is AutoresetMode.NEXT_STEP)  # the reset steps of that mode pay nothing
+
+
+@MODES
+def test_parts_add_up_and_the_last_state_is_the_true_one(mode: AutoresetMode) -> None:
+    rows = walk(BonusVectorWrapper(vector(mode, pays=1.0), Reached, weight=0.5))
+    ends = 0
+    for row in rows:
+        np.testing.assert_array_equal(row["reward"], row["extrinsic_reward"] + row["bonus"])
+        ends += int(row["terminated"].sum())
+        assert (row["bonus"][row["terminated"]] == 0.5 * 5).all()
+    assert ends > 3
+
+
+@MODES
+def test_step_by_step_equals_one_long_rollout(mode: AutoresetMode) -> None:
+    envs = BonusVectorWrapper(vector(mode, "discrete"), "jfi", train_every=10_000)
+    rows = walk(envs)
+    whole = envs._log.take()
+    expected, memory = envs.reward.compute(whole)
+    np.testing.assert_allclose([row["bonus"] for row in rows], expected.numpy(), atol=1e-7)
+    assert torch.equal(memory["counts"], envs.hosted.memory["counts"])
+    assert whole.truncated.any()
+    assert whole.terminated.any()
+
+
+def test_a_reset_in_the_middle_is_no_transition() -> None:
+    envs = BonusVectorWrapper(vector(kind="discrete"), "jfi", train_every=10_000)
+    envs.reset(seed=0)
+    for _ in range(3):
+        envs.step(np.zeros(3, int))
+    envs.reset(seed=0)
+    envs.step(np.ones(3, int))
+    assert envs.hosted.memory["counts"].sum(1).tolist() == [2, 2, 2]
+    whole = envs._log.take()
+    assert whole.truncated.any(1).tolist() == [False, False, True, False]
+    assert (whole.final_obs == 0).all()
+
+
+@MODES
+def test_gymnasium_s_own_checks(mode: AutoresetMode) -> None:
+    for check in (
+        check_reset_options,
+        check_step_determinism,
+        check_returned_data_not_reused,
+    ):
+        check(BonusVectorWrapper(vector(mode), "rnd"))
+    envs = BonusVectorWrapper(vector(mode), "rnd", weight=0.5)
+    obs, reward, terminated, truncated, _ = (envs.reset(seed=1), envs.step(envs.action_space.sample()))[1]
+    assert obs in envs.observation_space
+    assert (reward.shape, terminated.dtype, truncated.dtype) == ((3,), np.bool_, np.bool_)
+    assert envs.spec is vector(mode).spec
+    assert "BonusVectorWrapper" in repr(envs)
+    assert envs.metadata["autoreset_mode"] is mode
+    envs.close()
+
+
+def test_works_with_other_wrappers_and_processes() -> None:
+    inner = RecordEpisodeStatistics(AsyncVectorEnv([partial(line, pays=1.0)] * 2))
+    envs = DictInfoToList(BonusVectorWrapper(inner, "rnd", weight=5.0))
+    try:
+        envs.reset(seed=0)
+        for _ in range(LIMIT):
+            info = envs.step(np.zeros(2, int))[4]
+        assert [float(i["episode"]["r"]) for i in info] == [LIMIT, LIMIT]  # the score is the extrinsic one
+        assert all(i["extrinsic_reward"] == 1.0 and i["bonus"] > 0 for i in info)
+    finally:
+        envs.close()
+
+
+def test_trained_at_the_interval() -> None:
+    envs = BonusVectorWrapper(vector(), "rnd", train_every=30)
+    before = copy.deepcopy(envs.reward.predictor.state_dict())
+    walk(envs, steps=40)
+    assert envs.reward.updates == 4
+    after = envs.reward.predictor.state_dict()
+    assert any(not torch.equal(before[name], after[name]) for name in before)
+
+
+def test_save_and_load_continue(tmp_path: Any) -> None:
+    def make() -> BonusVectorWrapper:
+        return BonusVectorWrapper(
+            vector(AutoresetMode.SAME_STEP), lambda o, a: mmrs.Scaled(mmrs.make("ride", o, a)), train_every=31
+        )
+
+    envs, other = make(), make()
+    walk(envs, 50)
+    envs.save(tmp_path / "bonus")
+    other.load(tmp_path / "bonus")
+    for one, two in zip(walk(envs, 50, 1), walk(other, 50, 1), strict=True):
+        np.testing.assert_array_equal(one["bonus"], two["bonus"])
+
+
+def test_errors_say_what_to_do(tmp_path: Any) -> None:
+    with pytest.raises(NotCausalError, match="Gymnasium wrapper"):
+        BonusVectorWrapper(vector(), "mmrs")
+    with pytest.raises(NotCausalError):
+        BonusVectorWrapper(vector(), Hindsight)
+    with pytest.raises(UnsupportedSpaceError, match="Dict"):
+        BonusVectorWrapper(vector(kind="dict"), "rnd")
+    envs = vector()
+    envs.metadata = {}
+    with pytest.raises(InputError, match="autoreset mode"):
+        BonusVectorWrapper(envs, "rnd")
+    with pytest.raises(InputError, match="at least 1 step"):
+        BonusVectorWrapper(vector(), "rnd", train_every=0)
+    torch.save({"weights": torch.zeros(1)}, tmp_path / "other")
+    with pytest.raises(InputError, match="holds no bonus"):
+        BonusVectorWrapper(vector(), "rnd").load(tmp_path / "other")
+    assert gym.vector.VectorWrapper in BonusVectorWrapper.__mro__
