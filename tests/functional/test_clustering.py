@@ -1,0 +1,126 @@
+"""Batched, masked k-means."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.cluster import KMeans
+
+from mmrs.functional import clustering
+from mmrs.functional.clustering import inertia, kmeans
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def every(x):
+    return torch.ones(x.shape[:2], dtype=torch.bool)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e4])
+def test_inertia_is_as_good_as_scikit_learn(offset):
+    rng = np.random.default_rng(0)
+    good = 0
+    draws = 200 if offset == 0 else 20
+    for draw in range(draws):
+        k, n, d = int(rng.integers(2, 12)), int(rng.integers(30, 130)), int(rng.integers(2, 17))
+        kind = draw % 3
+        points = rng.standard_normal((n, d))  # no structure
+        if kind == 1:  # clusters
+            points += 4 * rng.standard_normal((k, d))[rng.integers(0, k, n)]
+        elif kind == 2:  # a walk, as states of an episode are
+            points = points.cumsum(0)
+        points = (points + offset).astype(np.float32)
+        x = torch.from_numpy(points).unsqueeze(0)
+        ours = inertia(x.double(), every(x), kmeans(x, every(x), k, seeded(draw)), k).item()
+        theirs = KMeans(k, n_init=10, random_state=draw).fit(points.astype(np.float64)).inertia_
+        good += ours <= 1.10 * theirs
+    assert good >= 0.95 * draws
+
+
+def test_inertia_is_the_squared_distance_to_the_means():
+    x = torch.tensor([[[0.0], [2.0], [10.0], [99.0]]])
+    mask = torch.tensor([[True, True, True, False]])
+    assert inertia(x, mask, torch.tensor([[0, 0, 1, 0]]), 2).tolist() == [2.0]
+
+
+@given(
+    sets=st.integers(1, 4),
+    length=st.integers(1, 9),
+    k=st.integers(1, 12),
+    distinct=st.integers(1, 9),
+    seed=st.integers(0, 99),
+)
+def test_few_distinct_states_many_clusters_and_masks(sets, length, k, distinct, seed):
+    rng = np.random.default_rng(seed)
+    states = torch.from_numpy(10 * rng.standard_normal((distinct, 3)).astype(np.float32))
+    number = torch.from_numpy(rng.integers(0, distinct, (sets, length)))
+    mask = torch.from_numpy(rng.random((sets, length)) < 0.7)
+    labels = kmeans(states[number], mask, k, seeded(seed))
+    assert labels.shape == (sets, length)
+    assert labels.min() >= 0
+    assert labels.max() < k
+    assert (labels[~mask] == 0).all()
+    for g in range(sets):
+        seen = {(int(n), int(label)) for n, label in zip(number[g][mask[g]], labels[g][mask[g]], strict=True)}
+        assert len(seen) == len({n for n, _ in seen}), "equal states have one label"
+        if k >= distinct:
+            assert len(seen) == len({label for _, label in seen}), "with enough clusters each state has its own"
+
+
+def test_padding_has_no_say():
+    x = torch.randn(3, 20, 4, generator=seeded(1))
+    mask = torch.rand(3, 20, generator=seeded(2)) < 0.6
+    other = torch.where(mask.unsqueeze(-1), x, 1e3 * torch.randn(3, 20, 4, generator=seeded(3)))
+    assert torch.equal(kmeans(x, mask, 5, seeded()), kmeans(other, mask, 5, seeded()))
+
+
+def test_sets_do_not_touch_each_other():
+    x = torch.randn(3, 20, 4, generator=seeded(1))
+    other = x.clone()
+    other[1] = torch.randn(20, 4, generator=seeded(2)) * 50
+    a, b = kmeans(x, every(x), 5, seeded()), kmeans(other, every(x), 5, seeded())
+    assert torch.equal(a[[0, 2]], b[[0, 2]])
+
+
+def test_batched_equals_one_by_one(monkeypatch):
+    x = torch.randn(4, 30, 3, generator=seeded(1))
+    mask = torch.rand(4, 30, generator=seeded(2)) < 0.8
+    draws = torch.rand(6, 4, clustering.TRIALS, generator=seeded(3))
+    monkeypatch.setattr(torch, "rand", lambda *_, **__: draws)
+    batched = kmeans(x, mask, 6, seeded())
+    for g in range(4):
+        monkeypatch.setattr(torch, "rand", lambda *_, g=g, **__: draws[:, g : g + 1])
+        assert torch.equal(kmeans(x[g : g + 1], mask[g : g + 1], 6, seeded())[0], batched[g])
+
+
+def test_the_same_generator_gives_the_same_labels_and_is_advanced_alike():
+    x = torch.randn(2, 40, 3, generator=seeded(1))
+    first, second = seeded(7), seeded(7)
+    assert torch.equal(kmeans(x, every(x), 4, first), kmeans(x, every(x), 4, second))
+    torch.rand(4, 2, clustering.TRIALS, generator=(third := seeded(7)))
+    assert torch.equal(first.get_state(), third.get_state())
+
+
+def test_separated_clusters_are_found():
+    centres = 100 * torch.eye(6)
+    number = torch.arange(60) % 6
+    x = (centres[number] + 0.1 * torch.randn(60, 6, generator=seeded())).unsqueeze(0)
+    labels = kmeans(x, every(x), 6, seeded(1))[0]
+    assert len({(int(n), int(label)) for n, label in zip(number, labels, strict=True)}) == 6
+
+
+def test_an_empty_cluster_keeps_its_centre():
+    x, weight = torch.tensor([[[0.0], [4.0]]]), torch.ones(1, 2)
+    centres = clustering._means(x, weight, torch.zeros(1, 2, dtype=torch.int64), torch.tensor([[[9.0], [7.0]]]))
+    assert centres.flatten().tolist() == [2.0, 7.0]
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-20, 1e15])
+def test_extreme_scales_stay_usable(scale):
+    x = scale * torch.randn(2, 10, 3, generator=seeded())
+    labels = kmeans(x, every(x), 4, seeded())
+    assert labels.min() >= 0
+    assert labels.max() < 4
