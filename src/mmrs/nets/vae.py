@@ -113,7 +113,7 @@ class VAE(nn.Module):
         super().__init__()
         self.encoder: nn.Module
         self.decoder: nn.Module
-        self.is_image = spec.kind == "image"
+        self.is_image, self.latent_dim = spec.kind == "image", latent
         if self.is_image:
             self.encoder, self.decoder = ImageEncoder(spec, latent), ImageDecoder(spec, latent)
         else:

@@ -17,7 +17,8 @@ Memory = dict[str, Any]
 """What a reward remembers from rollout to rollout: tensors by name (or such dictionaries, for wrappers)."""
 Terms = dict[str, Tensor]
 """Parts of a reward by name, each ``[T, N]``; the reward is their sum."""
-Metrics = dict[str, float]
+Metrics = dict[str, Any]
+"""What an update measured: numbers by name (on a GPU, while an update is under way, tensors of one number)."""
 
 
 class IntrinsicReward(nn.Module):
@@ -68,14 +69,19 @@ class IntrinsicReward(nn.Module):
         terms, memory = self.score(rollout, memory)
         return {name: torch.where(rollout.valid, term, 0.0) for name, term in terms.items()}, memory
 
-    def update(self, rollout: Rollout) -> Metrics:
-        """Learn from a rollout; returns what the learning measured. The only method that changes the module."""
+    def update(self, rollout: Rollout, *, wait: bool = True) -> Metrics:
+        """Learn from a rollout; returns what the learning measured. The only method that changes the module.
+
+        Args:
+            rollout: what the agents saw.
+            wait: whether to wait for a GPU to finish; if not, the numbers returned may still be on their way.
+        """
         self.check(rollout)
         if not bool(rollout.valid.any()):
             return {}
         metrics = self.learn(rollout)
         self.updates += 1
-        return metrics
+        return {name: float(value) for name, value in metrics.items()} if wait else metrics
 
     # --- what a reward implements -----------------------------------------------------------------------------------
 

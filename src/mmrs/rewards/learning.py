@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from mmrs.errors import InputError
+from mmrs.nets.capture import set_learning_rate
 from mmrs.rewards.base import IntrinsicReward
 
 
@@ -26,11 +27,9 @@ def adam(
 
 def decay_learning_rate(reward: IntrinsicReward, learning_rate: float, total_updates: int | None) -> None:
     """Set the rate of this update: falling linearly to 0 over `total_updates`, constant without a total (Sec. 6.2)."""
-    if total_updates is None or reward.optimizer is None:
-        return
-    left = max(0.0, 1.0 - reward.updates / total_updates)
-    for group in reward.optimizer.param_groups:
-        group["lr"] = learning_rate * left
+    assert reward.optimizer is not None, "a reward that learns has an optimiser"
+    left = 1.0 if total_updates is None else max(0.0, 1.0 - reward.updates / total_updates)
+    set_learning_rate(reward.optimizer, learning_rate * left)
 
 
 def minibatches(items: Tensor, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:

@@ -40,7 +40,7 @@ class Weighted(IntrinsicReward):
 
     def learn(self, rollout: Rollout) -> Metrics:
         """Train the inner reward."""
-        return {**self.reward.update(rollout), "weight": self.weight}
+        return {**self.reward.update(rollout, wait=False), "weight": self.weight}
 
     def initial_memory(self, num_envs: int, device: torch.device) -> Memory:
         """The inner memory."""
@@ -77,7 +77,7 @@ class Sum(IntrinsicReward):
 
     def learn(self, rollout: Rollout) -> Metrics:
         """Train each reward."""
-        metrics = {name: reward.update(rollout) for name, reward in self.rewards.items()}  # type: ignore[operator]
+        metrics = {name: reward.update(rollout, wait=False) for name, reward in self.rewards.items()}  # type: ignore[operator]
         return {f"{name}/{key}": value for name, inner in metrics.items() for key, value in inner.items()}
 
     def initial_memory(self, num_envs: int, device: torch.device) -> Memory:

@@ -13,6 +13,7 @@ from mmrs.errors import InputError, near_matches
 from mmrs.functional.clustering import kmeans
 from mmrs.functional.fairness import gain
 from mmrs.functional.losses import gaussian_kl, novelty, vae_loss
+from mmrs.nets.capture import Captured
 from mmrs.nets.encoders import in_chunks
 from mmrs.nets.init import drawn_from
 from mmrs.nets.vae import VAE
@@ -107,6 +108,7 @@ class MMRS(IntrinsicReward):
             self.vae = self.vae.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimizer = adam(self.vae.parameters(), config.learning_rate, config.total_updates)
         self.scale = RunningScale("reward", centre=True, causal=False)
+        self._captured_step = Captured(self._step)
 
     # --- the reward -------------------------------------------------------------------------------------------------
 
@@ -175,17 +177,22 @@ class MMRS(IntrinsicReward):
         visited = rollout.visited.nonzero().squeeze(1)
         parts = []
         for _ in range(config.epochs):
+            # All noise of the pass at once: a transfer a batch would wait for the batch before it.
+            noise = _noise(torch.empty(len(visited), self.vae.latent_dim, device=rollout.device), self.generator)
+            drawn = 0
             for index in minibatches(visited, config.batch_size, self.generator):
-                parts.append(self._step(rollout.states[index]))
-        kl, error = torch.stack(parts).mean(0).tolist()
+                part = noise[drawn : drawn + len(index)]
+                parts.append(self._captured_step(rollout.states[index], part).clone())
+                drawn += len(index)
+        kl, error = torch.stack(parts).mean(0)
         return {"vae_kl": kl, "vae_error": error}
 
-    def _step(self, obs: Tensor) -> Tensor:
+    def _step(self, obs: Tensor, noise: Tensor) -> Tensor:
         """One gradient step; returns mean KL and mean squared error of the batch."""
         x = self.vae.normalise(self.observation_spec.features(obs))
         self.vae.train(len(obs) > 1)  # one sample has no batch statistics
         mean, log_variance = self.vae.encode(x)
-        z = mean + (0.5 * log_variance).exp() * _noise(mean, self.generator)
+        z = mean + (0.5 * log_variance).exp() * noise
         reconstruction = self.vae.decode(z)
         # KL.sum() + MSE.mean() over a batch is, up to a factor that Adam ignores, the loss with this variance.
         variance = 0.5 * x.numel() if self.config.author_loss else self.config.decoder_variance

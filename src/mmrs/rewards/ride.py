@@ -90,7 +90,7 @@ class RIDE(IntrinsicReward):
                 inverse, forward = self._losses(rollout, steps)
                 gradient_step(self, self.inverse_weight * inverse + self.forward_weight * forward)
                 losses.append(torch.stack([inverse.detach(), forward.detach()]))
-        inverse, forward = torch.stack(losses).mean(0).tolist()
+        inverse, forward = torch.stack(losses).mean(0)
         return {"inverse_loss": inverse, "forward_loss": forward}
 
     def _blocks(self, valid: Tensor) -> list[Tensor]:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from mmrs.errors import InputError
 from mmrs.functional.losses import distillation_error
+from mmrs.nets.capture import Captured
 from mmrs.nets.encoders import in_chunks, make_encoder
 from mmrs.nets.init import drawn_from, orthogonal
 from mmrs.nets.norm import RunningNorm
@@ -66,6 +67,7 @@ class RND(IntrinsicReward):
                 layers += [nn.ReLU(), orthogonal(nn.Linear(latent_dim, latent_dim))]
             self.predictor = nn.Sequential(*layers)
         self.optimizer = adam(self.predictor.parameters(), learning_rate, total_updates)
+        self._captured_step = Captured(self._step)
 
     def score(self, rollout: Rollout, memory: Memory) -> tuple[Terms, Memory]:
         """The prediction error at each true successor."""
@@ -89,7 +91,11 @@ class RND(IntrinsicReward):
         losses = []
         for _ in range(self.epochs):
             for index in minibatches(paid, self.batch_size, self.generator):
-                loss = self._error(rollout.states[index]).mean()  # Eq. (23)
-                gradient_step(self, loss)
-                losses.append(loss.detach())
-        return {"rnd_loss": float(torch.stack(losses).mean())}
+                losses.append(self._captured_step(rollout.states[index]).clone())
+        return {"rnd_loss": torch.stack(losses).mean()}
+
+    def _step(self, obs: Tensor) -> Tensor:
+        """One gradient step on a batch; returns its loss."""
+        loss = self._error(obs).mean()  # Eq. (23)
+        gradient_step(self, loss)
+        return loss.detach()

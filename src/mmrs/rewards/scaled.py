@@ -108,7 +108,7 @@ class Scaled(IntrinsicReward):
 
     def learn(self, rollout: Rollout) -> Metrics:
         """Train the inner reward; the scale learns by being asked."""
-        return self.reward.update(rollout)
+        return self.reward.update(rollout, wait=False)
 
     def initial_memory(self, num_envs: int, device: torch.device) -> Memory:
         """The inner memory and the statistics of the bonus."""
