@@ -1,0 +1,53 @@
+"""A trajectory as a list of hashes, and a program that restores environments in a process of its own and goes on."""
+
+import hashlib
+import pickle
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from mmrs.envs.atari import AtariEnvs
+from mmrs.envs.make import make_envs
+from mmrs.envs.training import Step, TrainingEnvs
+
+# Short games, so that many end and restart within a few hundred steps.
+MAKERS = {
+    "atari": lambda game, sticky: AtariEnvs(game, 3, sticky=sticky, reseed_every=100, max_frames=480, threads=1),
+    "any": lambda env_id, every: make_envs(env_id, 3, reseed_every=every),
+}
+
+
+def make(recipe: tuple[Any, ...]) -> TrainingEnvs:
+    return MAKERS[recipe[0]](*recipe[1:])
+
+
+def digest(step: Step, state: dict[str, Any]) -> str:
+    """All that a step shows and all that is being counted, as one hash."""
+    content = hashlib.sha256()
+    for array in (step.obs, step.reward, step.terminated, step.truncated, step.final_obs):
+        content.update(np.ascontiguousarray(array).tobytes())
+    content.update(repr(step.episodes).encode())
+    for name in ("life_returns", "game_returns", "game_lengths", "since", "reseeds"):
+        content.update(state[name].tobytes())
+    return content.hexdigest()
+
+
+def trace(envs: TrainingEnvs, actions: Iterable[Any]) -> list[str]:
+    return [digest(envs.step(row), envs.state()) for row in actions]
+
+
+def main() -> None:
+    recipe, cuts = pickle.load(sys.stdin.buffer)
+    answers = []
+    for state, actions in cuts:
+        envs = make(recipe)
+        obs = envs.restore(state)
+        answers.append((obs, trace(envs, actions)))
+        envs.close()
+    sys.stdout.buffer.write(pickle.dumps(answers))
+
+
+if __name__ == "__main__":
+    main()
