@@ -151,7 +151,11 @@ class ReplayedEnvs:
         if raw.obs.dtype.kind == "f":
             self._refuse_infinite("last observation", raw.final_obs, np.flatnonzero(done))
         episodes = Episodes(
-            self._life[done].tolist(), self._game[over].tolist(), self._length[over].tolist(), raw.infos
+            self._life[done].tolist(),
+            self._game[over].tolist(),
+            self._length[over].tolist(),
+            raw.infos,
+            np.flatnonzero(over).tolist(),
         )
         self._life[done] = 0.0
         self._game[over] = 0.0

@@ -23,6 +23,8 @@ class Episodes:
     """Agent steps of each whole game that ended."""
     infos: list[dict[str, float]] = field(default_factory=list)
     """Numbers the environment itself reported at the end of a game ("success", "coverage", ...)."""
+    game_envs: list[int] = field(default_factory=list)
+    """Which environment each of these games was played in."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -17,12 +17,11 @@ from mmrs.agents.policy import Policy
 from mmrs.envs.training import Step, TrainingEnvs
 from mmrs.errors import InputError, MissingExtraError, StorageError
 from mmrs.experiments import store
-from mmrs.experiments.build import build_bonus
+from mmrs.experiments.build import build_bonus, build_envs
 from mmrs.experiments.config import TrainConfig
-from mmrs.experiments.evaluate import one_env
 from mmrs.experiments.run_folder import RunFolder
 from mmrs.experiments.video_frame import FrameDrawer, Picture
-from mmrs.rewards import IntrinsicReward
+from mmrs.rewards import IntrinsicReward, Memory
 from mmrs.rollout import Rollout
 
 
@@ -62,41 +61,48 @@ def video(config: VideoConfig, console: Console | None = None) -> Path:
     run = RunFolder.open(config.run)
     settings = run.read_config(TrainConfig)
     step, tree = store.load(run.checkpoints)
-    with closing(one_env(settings.env, render=True)) as envs:
+    # As many environments as in training, though one is shown: what a bonus pays depends on what all of them see.
+    with closing(build_envs(replace(settings.env, vectorization="sync"), render=True)) as envs:
         policy = Policy(envs.observation_space, envs.action_space, tree["trainer"], config.seed)
-        bonus = _bonus(settings, envs, tree["trainer"])
+        bonus, memory = _bonus(settings, envs, tree["trainer"])
         path = config.out or _free_name(run.videos, f"step-{step:09d}")
         drawer = FrameDrawer()
-        frames = (drawer.draw(*shot) for shot in shots(policy, bonus, envs, settings, config))
+        frames = (drawer.draw(*shot) for shot in shots(policy, bonus, memory, envs, settings.num_steps, config))
         write_mp4(path, frames, config.fps)
     (console or Console()).print(f"video of step {step}: {path}", highlight=False, soft_wrap=True)
     return path
 
 
 def shots(
-    policy: Policy, bonus: IntrinsicReward | None, envs: TrainingEnvs, settings: TrainConfig, config: VideoConfig
+    policy: Policy,
+    bonus: IntrinsicReward | None,
+    memory: Memory | None,
+    envs: TrainingEnvs,
+    rollout: int,
+    config: VideoConfig,
 ) -> Iterator[Shot]:
-    """Steps in rollouts as long as in training, since a bonus may look at a whole rollout; memory goes along."""
-    obs, memory, done, total, games = envs.reset(config.seed), None, 0, 0.0, 0
+    """What environment 0 shows and earns, a rollout at a time, since a bonus may look at a whole rollout."""
+    obs, done, total, games = envs.reset(config.seed), 0, 0.0, 0
     while done < config.max_steps and games < config.episodes:
         seen, actions, pictures = [obs], [], []
         steps: list[Step] = []
-        while len(steps) < min(settings.num_steps, config.max_steps - done) and games < config.episodes:
+        while len(steps) < rollout:
             pictures.append(np.array(envs.render()))
             actions.append(policy.act(obs, config.deterministic))
             steps.append(envs.step(actions[-1]))
             obs = steps[-1].obs
             seen.append(obs)
-            games += len(steps[-1].episodes.game_returns)
         terms: dict[str, Any] = {}
         if bonus:
             terms, memory = bonus.compute_terms(_rollout(policy, seen, actions, steps), memory)
         for t, (picture, step) in enumerate(zip(pictures, steps, strict=True)):
+            if done == config.max_steps or games == config.episodes:
+                return
             total += float(step.reward[0])
             values = {name: float(term[t, 0]) for name, term in terms.items()}
-            yield Shot(picture, {"extrinsic": float(step.reward[0]), **values}, f"step {done + t}   return {total:.1f}")
-            total *= not step.episodes.game_returns
-        done += len(steps)
+            yield Shot(picture, {"extrinsic": float(step.reward[0]), **values}, f"step {done}   return {total:.1f}")
+            over = 0 in step.episodes.game_envs
+            total, games, done = 0.0 if over else total, games + over, done + 1
 
 
 def write_mp4(path: Path, frames: Iterator[Picture], fps: int) -> None:
@@ -131,12 +137,28 @@ def _rollout(policy: Policy, seen: list[Any], actions: list[Any], steps: list[St
     )
 
 
-def _bonus(settings: TrainConfig, envs: TrainingEnvs, state: dict[str, Any]) -> IntrinsicReward | None:
+def _bonus(
+    settings: TrainConfig, envs: TrainingEnvs, state: dict[str, Any]
+) -> tuple[IntrinsicReward | None, Memory | None]:
+    """The bonus as it stood, and the memory to start with: scales as they were, episodes fresh."""
     updates = -(-settings.steps // (settings.num_steps * settings.env.num_envs))
     bonus = build_bonus(settings.bonus, envs, updates, settings.seed)
-    if bonus:
-        bonus.load_state_dict(state["bonus"])
-    return bonus
+    if bonus is None:
+        return None, None
+    bonus.load_state_dict(state["bonus"])
+    fresh, other = (bonus.initial_memory(count, torch.device("cpu")) for count in (envs.num_envs, envs.num_envs + 1))
+    return bonus, _shared(state["memory"], fresh, other) if state["memory"] else fresh
+
+
+def _shared(trained: Memory, fresh: Memory, other: Memory) -> Memory:
+    """Entries whose shape depends on the number of environments are of episodes, and start afresh."""
+    memory: Memory = {}
+    for name, value in fresh.items():
+        if isinstance(value, dict):
+            memory[name] = _shared(trained[name], value, other[name])
+        else:
+            memory[name] = trained[name] if value.shape == other[name].shape else value
+    return memory
 
 
 def _free_name(folder: Path, stem: str) -> Path:

@@ -45,13 +45,13 @@ class FrameDrawer:
         for name, value in terms.items():
             self.curves.setdefault(name, deque(maxlen=WINDOW)).append(value)
         top = self._scaled(picture)
-        height = top.height + 16 + STRIP * len(self.curves)
+        height = top.height + 22 + STRIP * len(self.curves)
         canvas = self._image.new("RGB", (WIDTH, -(-height // 16) * 16), _BACK)
         canvas.paste(top, ((WIDTH - top.width) // 2, 0))
         pen = self._draw.Draw(canvas)
-        pen.text((6, top.height + 1), caption, fill=_COLOURS[0], font=self._font)
+        pen.text((6, top.height + 3), caption, fill=_COLOURS[0], font=self._font)
         for i, (name, curve) in enumerate(self.curves.items()):
-            self._curve(pen, top.height + 16 + STRIP * i, name, curve, _COLOURS[i % len(_COLOURS)])
+            self._curve(pen, top.height + 22 + STRIP * i, name, curve, _COLOURS[i % len(_COLOURS)])
         return np.asarray(canvas, np.uint8)
 
     def _scaled(self, picture: Picture) -> Any:
