@@ -8,13 +8,14 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
-from envs import tracing
 
+from envs import tracing
+from mmrs.envs.action_log import FIRST_ROWS
 from mmrs.envs.atari import AtariEnvs
 from mmrs.envs.bullet import BULLET_GAMES
 from mmrs.envs.in_process import InProcessStepper
 from mmrs.envs.make import make_envs
-from mmrs.envs.replay import FIRST_ROWS, ReplayedEnvs
+from mmrs.envs.replay import ReplayedEnvs
 from mmrs.errors import EnvironmentFault, InputError
 
 STEPS, AFTER = 400, 60
@@ -64,7 +65,7 @@ def check_cuts(recipe, steps=STEPS, after=AFTER):
     ("game", "sticky"), [("Breakout", 0.0), ("Breakout", 0.25), ("Alien", 0.25), ("Seaquest", 0.0), ("Krull", 0.25)]
 )
 def test_atari_continues_exactly(game, sticky):
-    # Games are cut off after 120 steps and reseeded each 100, so every environment is reseeded thrice and has lost lives.
+    # Games are cut off after 120 steps at the latest and reseeded each 100.
     assert check_cuts(("atari", game, sticky), steps=300, after=40) >= 6
 
 

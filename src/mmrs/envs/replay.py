@@ -14,45 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from mmrs.envs.action_log import ActionLog
 from mmrs.envs.stepping import ActionCheck, RawStep, Stepper
 from mmrs.envs.training import Episodes, Step, Values
 from mmrs.errors import EnvironmentFault, InputError
 
 NOTHING_ENDED = Episodes()
-FIRST_ROWS = 1024
 _REPRODUCED = ("life_returns", "game_returns", "game_lengths", "observation")
-
-
-class ActionLog:
-    """The last rows of actions ``[steps, N, *act]`` in one buffer that forgets what no environment needs any more."""
-
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self._rows = np.empty((FIRST_ROWS, *shape), dtype)
-        self._first = 0
-        """Step of the first row."""
-        self.steps = 0
-
-    def append(self, actions: Values, needed_from: Values) -> None:
-        """Add the actions of one step; rows before the smallest of `needed_from` may go."""
-        if self.steps - self._first == len(self._rows):
-            kept = self.since(int(needed_from.min()))
-            # Room is doubled only when more than half is still needed: the buffer stays within twice the longest log.
-            capacity = len(self._rows) * (2 if 2 * len(kept) > len(self._rows) else 1)
-            rows = np.empty((capacity, *self._rows.shape[1:]), self._rows.dtype)
-            rows[: len(kept)] = kept
-            self._rows, self._first = rows, self.steps - len(kept)
-        self._rows[self.steps - self._first] = actions
-        self.steps += 1
-
-    def since(self, step: int) -> Values:
-        """Rows from `step` on; a view."""
-        return self._rows[step - self._first : self.steps - self._first]
-
-    def load(self, rows: Values, steps: int) -> None:
-        """Become the log that ends at `steps` with these rows."""
-        self._rows = np.empty((max(FIRST_ROWS, len(rows)), *self._rows.shape[1:]), self._rows.dtype)
-        self._rows[: len(rows)] = rows
-        self._first, self.steps = steps - len(rows), steps
 
 
 class ReplayedEnvs:
@@ -113,18 +81,20 @@ class ReplayedEnvs:
             raise InputError("A step is already under way; call recv() first.")
         if not len(self._obs):
             raise InputError("Call reset() or restore() before the first step.")
-        self._pending = self._check(actions)
-        self._stepper.send(self._pending)
+        checked = self._check(actions)
+        self._stepper.send(checked)
+        self._pending = checked
 
     def recv(self) -> Step:
         """Wait for the step that `send` started."""
         if self._pending is None:
             raise InputError("No step is under way; call send() first.")
+        # Whatever fails below leaves `state` where it was before this step.
+        actions, self._pending = self._pending, None
         raw = self._stepper.recv()
-        self._log.append(self._pending, self._since)
-        self._pending = None
-        self._obs = raw.obs
         episodes = self._count(raw)
+        self._log.append(actions, self._since)
+        self._obs = raw.obs
         if episodes.game_returns:
             # A game over is due when a multiple of `reseed_every` was passed since the last seeded reset.
             due = raw.game_over & (self._log.steps // self._every > self._since // self._every)
@@ -142,14 +112,14 @@ class ReplayedEnvs:
         self._refuse_infinite("reward", raw.reward)
         if raw.obs.dtype.kind == "f":
             self._refuse_infinite("observation", raw.obs)
+            if len(raw.final_obs):
+                self._refuse_infinite("last observation", raw.final_obs, np.flatnonzero(raw.done))
         self._life += raw.reward
         self._game += raw.reward
         self._length += 1
         done, over = raw.done, raw.game_over
         if not np.count_nonzero(done):
             return NOTHING_ENDED
-        if raw.obs.dtype.kind == "f":
-            self._refuse_infinite("last observation", raw.final_obs, np.flatnonzero(done))
         episodes = Episodes(
             self._life[done].tolist(),
             self._game[over].tolist(),
@@ -170,7 +140,7 @@ class ReplayedEnvs:
         row = int(np.argwhere(~finite)[0][0])
         index = self._first_index + (row if indices is None else int(indices[row]))
         raise EnvironmentFault(
-            f"Environment {index} returned {values[row]} as {name} at step {self._log.steps}. "
+            f"Environment {index} returned {values[row]} as {name} at step {self._log.steps + 1}. "
             "The simulation has broken down; check the size of actions and rewards."
         )
 

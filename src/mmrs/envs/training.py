@@ -61,6 +61,14 @@ class TrainingEnvs(Protocol):
         """Step all environments with ``[N, *act]`` actions, checked against the action space first."""
         ...
 
+    def send(self, actions: Values) -> None:
+        """Start a step; the caller may do something else until `recv`."""
+        ...
+
+    def recv(self) -> Step:
+        """Wait for the step that `send` started."""
+        ...
+
     def state(self) -> dict[str, Any]:
         """What `restore` needs: a tree of dictionaries, numpy arrays, numbers and strings; cheap to take."""
         ...

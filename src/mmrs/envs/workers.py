@@ -6,6 +6,7 @@ import functools
 import os
 import signal
 from collections.abc import Callable, Sequence
+from multiprocessing import connection
 from typing import Any
 
 import gymnasium as gym
@@ -86,6 +87,11 @@ class WorkerStepper:
         try:
             return call()
         except Exception as error:
+            if isinstance(error, EOFError | OSError) and not isinstance(error, TimeoutError):
+                # A pipe closes a moment before its process can be asked how it ended.
+                closed = connection.wait([process.sentinel for process in self._envs.processes], timeout=1.0)
+                for process in self._envs.processes:
+                    process.join(timeout=1.0 if process.sentinel in closed else 0.0)
             exit_codes = [process.exitcode for process in self._envs.processes]
             silent = [i for i, pipe in enumerate(self._envs.parent_pipes) if pipe is not None and not pipe.poll()]
             raised = [i for i, pipe in enumerate(self._envs.parent_pipes) if pipe is None]

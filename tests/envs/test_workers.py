@@ -1,0 +1,117 @@
+"""Environments in processes of their own: the same steps as in this one, and no fault that hangs or goes unseen."""
+
+import os
+import signal
+import time
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from mmrs.envs.make import make_envs
+from mmrs.envs.replay import ReplayedEnvs
+from mmrs.envs.workers import WorkerStepper
+from mmrs.errors import EnvironmentFault
+
+pytestmark = [pytest.mark.timeout(60), pytest.mark.filterwarnings("ignore::UserWarning")]
+
+
+class Troubled(gym.Env):
+    """Does what its action says: 1 raises, 2 hangs, 3 dies, 4 hangs deaf to SIGTERM."""
+
+    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gym.spaces.Discrete(5)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        if action == 1:
+            raise ValueError("the wheel came off")
+        if action == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if action == 4:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if action in (2, 4):
+            time.sleep(600)
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+
+def troubled(timeout=2.0):
+    envs = ReplayedEnvs(WorkerStepper([Troubled] * 3, timeout), reseed_every=100)
+    envs.reset(0)
+    return envs, list(envs._stepper._envs.processes)
+
+
+def all_gone(processes):
+    return all(not process.is_alive() for process in processes)
+
+
+@pytest.mark.parametrize(
+    ("action", "text"),
+    [
+        (1, "Environment 1 raised ValueError: the wheel came off"),
+        (2, "Environment 1 did not answer within 2 s"),
+        (3, "worker of environment 1 died with exit code -9"),
+        (4, "Environment 1 did not answer within 2 s"),
+    ],
+)
+def test_a_worker_in_trouble_is_found_within_the_time_limit(action, text):
+    envs, processes = troubled()
+    envs.step(np.zeros(3, int))
+    started = time.monotonic()
+    with pytest.raises(EnvironmentFault, match=text):
+        envs.step(np.array([0, action, 0]))
+    assert time.monotonic() - started < 10
+    assert all_gone(processes)
+    envs.close()  # still safe
+
+
+def test_a_worker_killed_from_outside_between_steps():
+    envs, processes = troubled()
+    os.kill(processes[2].pid, signal.SIGKILL)
+    processes[2].join()
+    with pytest.raises(EnvironmentFault, match="worker of environment 2 died with exit code -9"):
+        envs.step(np.zeros(3, int))
+    assert all_gone(processes)
+    assert envs.state()["steps"] == 0  # what was known before is still there to be saved
+
+
+def test_closing_ends_all_workers_and_ctrl_c_does_not():
+    envs, processes = troubled()
+    for process in processes:
+        os.kill(process.pid, signal.SIGINT)
+    envs.step(np.zeros(3, int))
+    envs.close()
+    assert all_gone(processes)
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "InvertedPendulumBulletEnv-v0"])
+def test_workers_step_exactly_as_this_process_does(env_id):
+    here, there = (make_envs(env_id, 2, vectorization=v, reseed_every=40) for v in ("sync", "async"))
+    np.testing.assert_array_equal(here.reset(2), there.reset(2))
+    ended = 0
+    for _ in range(120):
+        actions = np.array([here.action_space.sample() for _ in range(2)])
+        a, b = here.step(actions), there.step(actions)
+        for name in ("obs", "reward", "terminated", "truncated", "final_obs"):
+            np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+        assert a.episodes == b.episodes
+        ended += len(a.episodes.game_returns)
+    assert ended > 3 and here.state()["reseeds"].sum() >= 2
+    again = make_envs(env_id, 2, vectorization="async")
+    np.testing.assert_array_equal(again.restore(there.state()), b.obs)
+    there.close()
+    again.close()
+
+
+def test_infos_come_through_workers():
+    there = ReplayedEnvs(WorkerStepper([Reporting] * 2), reseed_every=100)
+    there.reset(0)
+    assert there.step(np.array([0, 1])).episodes.infos == [{"success": 1.0}]
+    there.close()
+
+
+class Reporting(Troubled):
+    def step(self, action):
+        return np.zeros(1, np.float32), 0.0, bool(action), False, {"success": bool(action), "words": "no number"}
