@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mmrs.agents.acting import Actor
 from mmrs.agents.normalise import ObsNormaliser
 from mmrs.agents.policy import for_env
 from mmrs.agents.ppo import PPO
-from mmrs.envs.training import Episodes, TrainingEnvs
-from mmrs.functional.distributions import gumbel
+from mmrs.envs.training import Episodes, Step, TrainingEnvs
 from mmrs.rollout import Rollout
 
 Values = NDArray[Any]
@@ -38,78 +39,121 @@ class Collected:
     episodes: Episodes
 
 
+class Group:
+    """Environments that act and step together, and what a rollout holds of them."""
+
+    def __init__(self, envs: TrainingEnvs, actor: Actor, num_steps: int) -> None:
+        self.envs, self.actor = envs, actor
+        self.obs: Values = np.zeros(0)
+        shape = (num_steps, envs.num_envs)
+        self.reward = np.zeros(shape, np.float32)
+        self.terminated, self.truncated = np.zeros(shape, bool), np.zeros(shape, bool)
+        self.taken: list[Values] = []
+
+
 class Collector:
-    """Steps environments with a policy; keeps the present observation between rollouts."""
+    """Steps environments with a policy; keeps the present observation between rollouts.
+
+    With several groups, one steps while the policy acts for another, so that neither waits for the other.
+    """
 
     def __init__(
-        self, envs: TrainingEnvs, ppo: PPO, num_steps: int, normaliser: ObsNormaliser | None, device: torch.device
+        self,
+        groups: Sequence[TrainingEnvs],
+        ppo: PPO,
+        num_steps: int,
+        normaliser: ObsNormaliser | None,
+        device: torch.device,
     ) -> None:
-        self.envs, self.ppo, self.num_steps, self.normaliser, self.device = envs, ppo, num_steps, normaliser, device
-        self.generator = ppo.generator
-        self.obs: Values = np.zeros(0)
-        spec = ppo.observation
-        dtype = np.float32 if normaliser else envs.observation_space.dtype
-        self._obs = np.empty((num_steps + 1, envs.num_envs, *spec.shape), dtype)
+        self.ppo, self.num_steps, self.normaliser, self.device = ppo, num_steps, normaliser, device
+        dtype = torch.float32 if normaliser else ppo.observation.dtype
+        self.groups = [Group(e, Actor(ppo, num_steps, e.num_envs, dtype, device), num_steps) for e in groups]
+        self.num_envs = sum(envs.num_envs for envs in groups)
+        self._finals: list[Values] = []
 
     def start(self, seed: int) -> None:
         """Reset the environments."""
-        self.obs = self._seen(self.envs.reset(seed))
+        for group in self.groups:
+            group.obs = self._seen(group.envs.reset(seed))
+
+    @property
+    def started(self) -> bool:
+        """Whether there is an observation to act on."""
+        return bool(self.groups[0].obs.size)
 
     def _seen(self, obs: Values) -> Values:
         return self.normaliser.see(obs) if self.normaliser else obs
 
-    @torch.no_grad()
     def collect(self) -> Collected:
         """T steps of every environment."""
-        steps, count = self.num_steps, self.envs.num_envs
-        noise = self._noise(steps, count)
-        parameters, values, sampled = [], [], []
-        rewards = np.empty((steps, count), np.float32)
-        terminated, truncated = np.empty((2, steps, count), bool)
-        taken, finals, episodes = [], [], Episodes()
-        for t in range(steps):
-            self._obs[t] = self.obs
-            out, value = self.ppo.forward(torch.from_numpy(self._obs[t]).to(self.device))
-            action = self.ppo.network.sample(out, noise[t])
-            taken.append(for_env(action, self.ppo.network.action, self.envs.action_space))
-            step = self.envs.step(taken[-1])
-            self.obs = self._seen(step.obs)
-            rewards[t], terminated[t], truncated[t] = step.reward, step.terminated, step.truncated
-            if len(step.final_obs):
-                finals.append(self.normaliser(step.final_obs) if self.normaliser else step.final_obs)
-            if step.episodes.life_returns:
-                extend(episodes, step.episodes)
-            parameters.append(out)
-            values.append(value)
-            sampled.append(action)
-        self._obs[steps] = self.obs
-        rollout = Rollout(
-            obs=torch.from_numpy(self._obs).clone(),
-            actions=np.stack(taken),
-            terminated=terminated,
-            truncated=truncated,
-            final_obs=np.concatenate(finals) if finals else None,
-        ).to(self.device)
-        actions = torch.stack(sampled)
-        log_prob, _ = self.ppo.network.log_prob(torch.stack(parameters).flatten(0, 1), actions.flatten(0, 1))
-        known = torch.stack(values)
-        return Collected(
-            rollout, actions, torch.from_numpy(rewards).to(self.device), log_prob.view(steps, count), known,
-            self._next_values(rollout, known), episodes,
-        )  # fmt: skip
+        episodes, noise, self._finals = Episodes(), self._noise(), []
+        for group, part in zip(self.groups, noise.split([g.envs.num_envs for g in self.groups], 1), strict=True):
+            group.actor.begin(part)
+            group.taken.clear()
+        for t in range(self.num_steps):
+            for group in self.groups:
+                if t:
+                    self._receive(group, t - 1, episodes)
+                action = group.actor.act(group.obs)
+                group.taken.append(for_env(action, self.ppo.network.action, group.envs.action_space))
+                group.envs.send(group.taken[-1])
+        for group in self.groups:
+            self._receive(group, self.num_steps - 1, episodes)
+            group.actor.finish(group.obs)
+        return self._collected(episodes)
 
-    def _noise(self, steps: int, count: int) -> Tensor:
+    def _noise(self) -> Tensor:
         """All random numbers of a rollout at once, from the agent's own generator."""
-        shape = (steps, count, self.ppo.network.noise_size)
-        if self.ppo.network.action.choices:
-            return gumbel(torch.rand(shape, generator=self.generator)).to(self.device)
-        return torch.randn(shape, generator=self.generator).to(self.device)
+        shape = (self.num_steps, self.num_envs, self.ppo.network.action.size)
+        draw = torch.rand if self.ppo.network.action.choices else torch.randn
+        return draw(shape, generator=self.ppo.generator)
+
+    def _receive(self, group: Group, t: int, episodes: Episodes) -> None:
+        step: Step = group.envs.recv()
+        group.obs = self._seen(step.obs)
+        group.reward[t], group.terminated[t], group.truncated[t] = step.reward, step.terminated, step.truncated
+        if len(step.final_obs):
+            self._finals.append(self.normaliser(step.final_obs) if self.normaliser else step.final_obs)
+        if step.episodes.life_returns:
+            extend(episodes, step.episodes)
+
+    @torch.no_grad()
+    def _collected(self, episodes: Episodes) -> Collected:
+        groups, actors = self.groups, [group.actor for group in self.groups]
+        rollout = Rollout(
+            obs=torch.cat([actor.obs for actor in actors], 1),
+            actions=torch.from_numpy(np.concatenate([np.stack(g.taken) for g in groups], 1)).to(self.device),
+            terminated=torch.from_numpy(np.concatenate([g.terminated for g in groups], 1)).to(self.device),
+            truncated=torch.from_numpy(np.concatenate([g.truncated for g in groups], 1)).to(self.device),
+            final_obs=torch.from_numpy(np.concatenate(self._finals)).to(self.device) if self._finals else None,
+        )
+        actions = torch.cat([actor.actions for actor in actors], 1)
+        parameters = torch.cat([actor.parameters for actor in actors], 1)
+        log_prob, _ = self.ppo.network.log_prob(parameters.flatten(0, 1), actions.flatten(0, 1))
+        values = torch.cat([actor.values for actor in actors], 1)
+        reward = torch.from_numpy(np.concatenate([g.reward for g in groups], 1)).to(self.device)
+        next_values = self._next_values(rollout, values)
+        return Collected(rollout, actions, reward, log_prob.view_as(reward), values, next_values, episodes)
 
     def _next_values(self, rollout: Rollout, known: Tensor) -> Tensor:
         """Values of the true successors: known from the next step, but for last states and the final row."""
-        new = torch.cat([rollout.obs[-1], rollout.final_obs])
-        _, values = self.ppo.forward(new)
+        _, values = self.ppo.forward(torch.cat([rollout.obs[-1], rollout.final_obs]))
         return torch.cat([known.flatten(0, 1), values])[rollout.after]
+
+    def state(self) -> list[dict[str, Any]]:
+        """Where each group stands."""
+        return [{"obs": group.obs, "envs": group.envs.state()} for group in self.groups]
+
+    def restore(self, state: list[dict[str, Any]]) -> None:
+        """Continue from `state`, on freshly made environments."""
+        for group, saved in zip(self.groups, state, strict=True):
+            group.envs.restore(saved["envs"])
+            group.obs = np.array(saved["obs"])
+
+    def close(self) -> None:
+        """Close the environments."""
+        for group in self.groups:
+            group.envs.close()
 
 
 def extend(total: Episodes, more: Episodes) -> None:

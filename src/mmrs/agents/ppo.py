@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor, nn
 
 from mmrs.nets.actor_critic import ActorCritic
+from mmrs.nets.capture import Captured, set_learning_rate
 from mmrs.spaces import ObservationSpec
 
 
@@ -74,6 +75,8 @@ class PPO:
         self.network, self.observation, self.config, self.generator = network, observation, config, generator
         trained = [p for p in network.parameters() if p.requires_grad]
         self.optimizer = torch.optim.Adam(trained, config.learning_rate, eps=config.adam_eps, fused=True)
+        self._batch: Batch | None = None
+        self._captured_step = Captured(self._step)
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Distribution parameters and values of raw observations."""
@@ -87,26 +90,37 @@ class PPO:
 
     def update(self, batch: Batch, progress: float) -> dict[str, float]:
         """Learn from a rollout's transitions; `progress` is the share of training done, for the decaying rate."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.config.learning_rate * (1.0 - progress if self.config.linear_decay else 1.0)
+        left = 1.0 - progress if self.config.linear_decay else 1.0
+        set_learning_rate(self.optimizer, self.config.learning_rate * left)
         advantages = batch.advantages
         if self.config.normalise_advantages:
             advantages = (advantages - advantages.mean()) / (advantages.std(correction=0) + 1e-5)
+        self._hold(replace(batch, advantages=advantages))
+        orders = [torch.randperm(len(advantages), generator=self.generator) for _ in range(self.config.epochs)]
         parts = []
-        for _ in range(self.config.epochs):
-            order = torch.randperm(len(advantages), generator=self.generator).to(advantages.device)
+        for order in torch.stack(orders).to(advantages.device):
             for index in order.tensor_split(self.config.minibatches):
-                parts.append(self._step(batch, advantages, index))
+                parts.append(self._captured_step(index).clone())
         names = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "grad_norm")
         return dict(zip(names, torch.stack(parts).mean(0).tolist(), strict=True))
 
-    def _step(self, batch: Batch, advantages: Tensor, index: Tensor) -> Tensor:
+    def _hold(self, batch: Batch) -> None:
+        """Keep the batch; on a GPU always in the same place, where the captured step reads it."""
+        held = self._batch
+        if held is None or not held.obs.is_cuda or held.obs.shape != batch.obs.shape:
+            self._batch, self._captured_step = batch, Captured(self._step)
+            return
+        for field in fields(Batch):
+            getattr(held, field.name).copy_(getattr(batch, field.name))
+
+    def _step(self, index: Tensor) -> Tensor:
         """One gradient step on a minibatch; returns its measurements."""
-        config = self.config
+        batch, config = self._batch, self.config
+        assert batch is not None
         parameters, values = self.forward(batch.obs[index])
         log_prob, entropy = self.network.log_prob(parameters, batch.actions[index])
         log_ratio = log_prob - batch.log_prob[index]
-        ratio, advantage = log_ratio.exp(), advantages[index]
+        ratio, advantage = log_ratio.exp(), batch.advantages[index]
         clipped = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
         policy_loss = -torch.minimum(ratio * advantage, clipped * advantage).mean()
         value_loss = self._value_loss(values, batch.values[index], batch.returns[index])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ class Trainer:
 
     def __init__(
         self,
-        envs: TrainingEnvs,
+        groups: Sequence[TrainingEnvs],
         bonus: IntrinsicReward | None,
         *,
         ppo: PPOConfig,
@@ -47,7 +47,7 @@ class Trainer:
         device: torch.device,
     ) -> None:
         """Args:
-        envs: stepped together.
+        groups: environments of one kind; with more than one group, one steps while the policy acts for another.
         bonus: the intrinsic reward, weights and scale included.
         ppo: the learner's numbers.
         mixing: how the bonus joins the reward.
@@ -58,9 +58,10 @@ class Trainer:
         seed: of everything.
         device: where networks and rollouts live.
         """
-        self.envs, self.mixing, self.seed, self.device = envs, mixing, seed, device
-        self.total_updates = -(-total_steps // (num_steps * envs.num_envs))
-        self.steps_per_update = num_steps * envs.num_envs
+        envs, num_envs = groups[0], sum(group.num_envs for group in groups)
+        self.mixing, self.seed, self.device = mixing, seed, device
+        self.total_updates = -(-total_steps // (num_steps * num_envs))
+        self.steps_per_update = num_steps * num_envs
         observation = observation_spec(envs.observation_space)
         normaliser = ObsNormaliser(observation.shape) if normalise else None
         generator = torch.Generator().manual_seed(seed)
@@ -69,11 +70,14 @@ class Trainer:
         network = network.to(device, memory_format=torch.channels_last) if network.is_image else network.to(device)  # type: ignore[call-overload]
         self.bonus = bonus.to(device) if bonus else None
         self.memory: Memory | None = None
+        self.bonus_metrics: Row = {}
+        self.beside = torch.cuda.Stream() if device.type == "cuda" else None
+        self.under_way: Collected | None = None
         self.ppo = PPO(network, observation, ppo, generator)
-        self.collector = Collector(envs, self.ppo, num_steps, normaliser, device)
+        self.collector = Collector(groups, self.ppo, num_steps, normaliser, device)
         self.reward_clip = reward_clip
         self.reward_scale = RunningScale("return", centre=False, causal=True, gamma=ppo.gamma, horizon=10**9)
-        self.reward_memory = self.reward_scale.initial(envs.num_envs, device) if normalise else None
+        self.reward_memory = self.reward_scale.initial(num_envs, device) if normalise else None
         self.updates = 0
         # How often each state of a Discrete space was entered: coverage and fairness can then be told exactly.
         self.entered = torch.zeros(observation.size, dtype=torch.int64) if observation.kind == "discrete" else None
@@ -81,7 +85,7 @@ class Trainer:
 
     def __iter__(self) -> Iterator[Row]:
         """Train to the end, yielding after each update; everything is consistent there, so that is where to save."""
-        if not self.collector.obs.size:
+        if not self.collector.started:
             self.collector.start(self.seed)
         while self.updates < self.total_updates:
             began = time.perf_counter()
@@ -94,7 +98,7 @@ class Trainer:
                 mixing=self.mixing, gamma=self.ppo.config.gamma, lam=self.ppo.config.gae_lambda,
             )  # fmt: skip
             row = self.ppo.update(_batch(got, result.advantages, result.returns), self.updates / self.total_updates)
-            row |= {f"bonus/{k}": v for k, v in self.bonus.update(got.rollout).items()} if self.bonus else {}
+            row |= self._update_bonus(got)
             self.updates += 1
             row |= self._measurements(got, reward, terms, result.returns, result.bonus_share)
             self._refuse_non_finite(row)
@@ -113,9 +117,31 @@ class Trainer:
         _, scale, self.reward_memory = self.reward_scale(got.reward, got.rollout.valid, self.reward_memory, done)
         return (got.reward / scale).clamp(-10.0, 10.0).float()
 
+    def _update_bonus(self, got: Collected) -> Row:
+        """Train the bonus; on a GPU beside the next steps, since nothing needs it before the next rollout is scored.
+
+        Returns what the update before measured: this one may still be under way.
+        """
+        if self.bonus is None:
+            return {}
+        measured = {f"bonus/{name}": float(value) for name, value in self.bonus_metrics.items()}
+        if self.beside is None:
+            self.bonus_metrics = self.bonus.update(got.rollout)
+            return measured
+        self.beside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.beside):
+            self.bonus_metrics = self.bonus.update(got.rollout, wait=False)
+        self.under_way = got  # its memory must not be reused before the update has read it
+        return measured
+
+    def _wait_for_bonus(self) -> None:
+        if self.beside is not None:
+            torch.cuda.current_stream().wait_stream(self.beside)
+
     def _intrinsic(self, got: Collected) -> Terms:
         if self.bonus is None:
             return {}
+        self._wait_for_bonus()
         terms, self.memory = self.bonus.compute_terms(got.rollout, self.memory)
         return terms
 
@@ -166,6 +192,7 @@ class Trainer:
 
     def state(self) -> dict[str, Any]:
         """Everything a new process needs to continue to the bit."""
+        self._wait_for_bonus()
         return {
             "updates": self.updates,
             "threads": torch.get_num_threads(),
@@ -176,8 +203,8 @@ class Trainer:
             "memory": self.memory,
             "reward_scale": self.reward_memory,
             "normaliser": self.collector.normaliser.state() if self.collector.normaliser else None,
-            "obs": self.collector.obs,
-            "envs": self.envs.state(),
+            "bonus_metrics": {name: float(value) for name, value in self.bonus_metrics.items()},
+            "collector": self.collector.state(),
             "entered": self.entered,
             "recent": {name: list(values) for name, values in self.recent.items()},
         }
@@ -199,8 +226,8 @@ class Trainer:
         self.reward_memory = _on(state["reward_scale"], self.device)
         if self.collector.normaliser:
             self.collector.normaliser.restore(state["normaliser"])
-        self.envs.restore(state["envs"])
-        self.collector.obs = np.array(state["obs"])
+        self.bonus_metrics = dict(state["bonus_metrics"])
+        self.collector.restore(state["collector"])
         self.entered = state["entered"]
         self.recent = {name: deque(values, maxlen=WINDOW) for name, values in state["recent"].items()}
 

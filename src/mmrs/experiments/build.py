@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from mmrs.agents.train import Trainer
-from mmrs.envs.make import make_envs
+from mmrs.envs.make import family, make_envs
 from mmrs.envs.training import TrainingEnvs
 from mmrs.errors import InputError
 from mmrs.experiments.config import BonusConfig, EnvConfig, TrainConfig
@@ -60,7 +60,9 @@ def build_bonus(config: BonusConfig, envs: TrainingEnvs, total_updates: int, see
     return Weighted(bonus, config.weight, final_weight=config.final_weight, over_updates=over)
 
 
-def build_envs(config: EnvConfig, *, render: bool = False, num_envs: int | None = None) -> TrainingEnvs:
+def build_envs(
+    config: EnvConfig, *, render: bool = False, num_envs: int | None = None, first_index: int = 0
+) -> TrainingEnvs:
     """The environments of a configuration."""
     return make_envs(
         config.id,
@@ -71,6 +73,7 @@ def build_envs(config: EnvConfig, *, render: bool = False, num_envs: int | None 
         step_timeout=config.step_timeout,
         reseed_every=config.reseed_every,
         render=render,
+        first_index=first_index,
     )
 
 
@@ -79,12 +82,12 @@ def build_trainer(config: TrainConfig) -> Trainer:
     check(config)
     torch.set_num_threads(config.threads)
     device = choose_device(config.device)
-    envs = build_envs(config.env)
+    groups = build_groups(config.env, device)
     updates = -(-config.steps // (config.num_steps * config.env.num_envs))
     try:
-        bonus = build_bonus(config.bonus, envs, updates, config.seed)
+        bonus = build_bonus(config.bonus, groups[0], updates, config.seed)
         return Trainer(
-            envs,
+            groups,
             bonus,
             ppo=config.ppo,
             mixing=config.mixing,
@@ -96,8 +99,17 @@ def build_trainer(config: TrainConfig) -> Trainer:
             device=device,
         )
     except BaseException:
-        envs.close()
+        for envs in groups:
+            envs.close()
         raise
+
+
+def build_groups(config: EnvConfig, device: torch.device) -> list[TrainingEnvs]:
+    """Atari on a GPU in two halves, so that acting hides behind stepping; everything else in one group."""
+    if device.type != "cuda" or family(config.id) != "atari" or config.num_envs % 2:
+        return [build_envs(config)]
+    half = config.num_envs // 2
+    return [build_envs(config, num_envs=half, first_index=first) for first in (0, half)]
 
 
 def check(config: TrainConfig) -> None:

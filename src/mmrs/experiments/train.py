@@ -28,7 +28,7 @@ def train(config: TrainConfig) -> tuple[RunFolder, int]:
         run = RunFolder.create(config.root, config.name or default_name(config))
         run.write_config(config)
     except BaseException:
-        trainer.envs.close()
+        trainer.collector.close()
         raise
     return run, _train(run, config, trainer, None)
 
@@ -57,7 +57,7 @@ def _train(
 ) -> int:
     """The loop around the loop: each row to its places, a checkpoint when due, a stop when asked."""
     with contextlib.ExitStack() as stack:
-        stack.callback(trainer.envs.close)
+        stack.callback(trainer.collector.close)
         stack.enter_context(run.exclusive())
         store.remove_leftovers(run.checkpoints)
         metrics = stack.enter_context(MetricsFile(run.metrics, position))
