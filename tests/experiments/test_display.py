@@ -1,0 +1,100 @@
+"""The display: live table on a terminal, few plain lines elsewhere, both returns named, names never read as markup."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from mmrs.experiments.display import LINE_EVERY, Display, Progress, plain_line, reward_terms
+
+ROW = {
+    "step": 512_000,
+    "steps_per_second": 1000.0,
+    "life_return": 12.25,
+    "game_return": 345.5,
+    "reward/extrinsic": 0.02,
+    "reward/extrinsic_std": 0.1,
+    "reward/extrinsic_share": 0.9,
+    "reward/global": -0.0004,
+    "reward/global_share": 0.08,
+    "reward/local_share": 0.02,
+    "bonus_advantage_share": 0.034,
+}
+
+
+def console(terminal: bool) -> Console:
+    return Console(file=io.StringIO(), force_terminal=terminal, width=140, legacy_windows=False)
+
+
+def test_plain_lines_come_every_few_seconds_only():
+    out, now = console(False), [0.0]
+    with Display({"a": 1_000_000}, console=out, clock=lambda: now[0]) as display:
+        for _ in range(100):
+            display.update("a", ROW)
+            now[0] += LINE_EVERY / 10
+        display.note("a", "done")
+    lines = out.file.getvalue().splitlines()
+    assert len(lines) == 11  # ten of a hundred, and the note
+    assert lines[-1] == "a: done"
+    for words in ("512k/1M steps (51%)", "1,000/s", "8:08 left", "one-life return 12.2", "full-game return 345.5"):
+        assert words in lines[0]
+    assert "reward: extrinsic 90%, global 8.0%, local 2.0%" in lines[0]
+    assert "bonus in advantages 3.4%" in lines[0]
+
+
+def test_the_terminal_gets_the_whole_picture():
+    out = console(True)
+    display = Display({"[red]x[/red]": 1_000_000}, console=out)
+    with display:
+        display.update("[red]x[/red]", ROW)
+    text = out.file.getvalue()
+    for words in (
+        "[red]x[/red]",
+        "return (one life)",
+        "return (full game)",
+        "12.2",
+        "345.5",
+        "8:08",
+        "global",
+        "-0.0004",
+    ):
+        assert words in text
+
+
+def test_several_runs_side_by_side():
+    out = console(True)
+    with Display({"first": 100, "second": 200}, console=out) as display:
+        display.update("second", {"step": 100, "steps_per_second": 50.0, "life_return": -3.0})
+        display.note("first", "failed")
+        out.print(display.draw())
+    text = out.file.getvalue()
+    assert "first" in text
+    assert "failed" in text
+    assert "100 / 200" in text
+    assert "0:02" in text
+
+
+def test_quiet_is_quiet():
+    for terminal in (True, False):
+        out = console(terminal)
+        with Display({"a": 10}, console=out, quiet=True) as display:
+            display.update("a", ROW)
+            display.note("a", "done")
+        assert out.file.getvalue() == ""
+
+
+def test_speed_is_smoothed_and_nothing_is_known_before_the_first_update():
+    run = Progress("a", 100)
+    assert run.seconds_left is None
+    assert "– left" in plain_line(run)
+    run.take({"step": 10, "steps_per_second": 100.0})
+    run.take({"step": 20, "steps_per_second": 200.0})
+    assert run.speed == pytest.approx(110.0)
+    assert run.seconds_left == pytest.approx(80 / 110)
+
+
+def test_terms_of_a_row():
+    assert reward_terms(ROW) == ["extrinsic", "global", "local"]
+    assert reward_terms({"loss": 1.0}) == []
