@@ -15,6 +15,9 @@ gym.register_envs(ale_py)
 # presses FIRE. Both are switched off here, which leaves everything that decides what an agent sees after the start.
 PLAIN = {"noop_max": 0, "use_fire_reset": False, "threads": 1}
 
+# ale-py's vector environment counts the limit from the first action of the agent, Gymnasium's from the first frame.
+START_FRAMES = {"ALE/AirRaid-v5": 8}
+
 
 class Reference:
     """One environment the slow way: Gymnasium's wrappers, lives read from info, returns added up in plain Python."""
@@ -48,7 +51,10 @@ class Reference:
 
 def follow(game, steps, max_frames, seed=0):
     """Step both side by side and compare all they show; returns the reference."""
-    envs, reference = AtariEnvs(game, 2, max_frames=max_frames, **PLAIN), Reference(game, max_frames)
+    envs, reference = (
+        AtariEnvs(game, 2, max_frames=max_frames, **PLAIN),
+        Reference(game, max_frames + START_FRAMES.get(game, 0)),
+    )
     shown = envs.reset(seed)
     first = np.random.SeedSequence(seed, spawn_key=(0, 0)).generate_state(1)[0] & 0x7FFFFFFF
     np.testing.assert_array_equal(shown[0], reference.reset(int(first)))
@@ -90,10 +96,9 @@ def test_returns_of_whole_games_equal_the_slow_reference(game):
 def test_a_lost_life_ends_the_episode_and_not_the_game():
     envs = AtariEnvs("Breakout", 8, threads=1)
     envs.reset(0)
-    frames = np.full(8, -1)
     lost = over = stale = 0
-    for _ in range(250):
-        step = envs.step(np.random.default_rng(_).integers(0, 4, 8))
+    for row in np.random.default_rng(0).integers(0, 4, (250, 8)):
+        step = envs.step(row)
         done = step.terminated | step.truncated
         assert len(step.final_obs) == done.sum() == len(step.episodes.life_returns)
         over += len(step.episodes.game_returns)
@@ -104,7 +109,6 @@ def test_a_lost_life_ends_the_episode_and_not_the_game():
             stale += 1
     assert lost >= 4 * over > 0
     assert stale > 0
-    assert (frames == -1).all()
 
 
 @pytest.mark.parametrize("wrong", [np.array([0, 4]), np.array([-1, 0]), np.array([0]), np.array([0.0, 1.0])])
