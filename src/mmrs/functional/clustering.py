@@ -25,7 +25,16 @@ def kmeans(x: Tensor, mask: Tensor, k: int, generator: torch.Generator, iteratio
         generator: draws the k-means++ start, on the CPU; advanced by exactly ``TRIALS * G * k`` numbers.
         iterations: Lloyd passes.
     """
-    draws = torch.rand(k, x.shape[0], TRIALS, generator=generator).to(x.device)
+    return kmeans_from(x, mask, draw_starts(len(x), k, generator).to(x.device), iterations)
+
+
+def draw_starts(sets: int, k: int, generator: torch.Generator) -> Tensor:
+    """The random numbers ``[k, G, TRIALS]`` that decide the start of k-means."""
+    return torch.rand(k, sets, TRIALS, generator=generator)
+
+
+def kmeans_from(x: Tensor, mask: Tensor, draws: Tensor, iterations: int = 10) -> Tensor:
+    """`kmeans` with its random numbers given: a pure function of tensors, which a GPU can replay as one graph."""
     x = centred(x, mask)
     weight = mask.to(x.dtype)
     held = x * weight.unsqueeze(-1)  # padding adds nothing to a cluster's sum

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, Literal
 
 import torch
 from gymnasium import spaces
 from torch import Tensor
+from torch.nn import functional as nnf
 
 from mmrs.errors import InputError, near_matches
-from mmrs.functional.clustering import kmeans
+from mmrs.functional.clustering import draw_starts, kmeans, kmeans_from
 from mmrs.functional.fairness import gain
 from mmrs.functional.losses import gaussian_kl, novelty, vae_loss
 from mmrs.nets.capture import Captured
@@ -109,6 +111,7 @@ class MMRS(IntrinsicReward):
         self.optimizer = adam(self.vae.parameters(), config.learning_rate, config.total_updates)
         self.scale = RunningScale("reward", centre=True, causal=False)
         self._captured_step = Captured(self._step)
+        self._captured_kmeans = Captured(partial(kmeans_from, iterations=config.kmeans_iterations))
 
     # --- the reward -------------------------------------------------------------------------------------------------
 
@@ -149,8 +152,9 @@ class MMRS(IntrinsicReward):
         """Cluster of s_t and of s_{t+1}, each ``[T, N]`` (Eq. 13)."""
         config = self.config
         if config.clusters == "joint":
-            x, mask = latents.unsqueeze(0), rollout.visited.unsqueeze(0)
-            labels = kmeans(x, mask, config.k, generator, config.kmeans_iterations).squeeze(0)
+            x, mask = _padded(latents, rollout.visited)
+            draws = draw_starts(1, config.k, generator).to(x.device)
+            labels = self._captured_kmeans(x, mask, draws).squeeze(0)
             return labels[rollout.before], labels[rollout.after]
         rows = rollout.segments("rollout")
         labels = kmeans(latents[rows.index], rows.mask, config.k, generator, config.kmeans_iterations).flatten()
@@ -206,6 +210,12 @@ def _stand_ins(visited: Tensor) -> Tensor:
     """``[S]``: a visited state's own place; for another, the place of the last one visited before it, or the first."""
     place = torch.arange(len(visited), device=visited.device)
     return torch.where(visited, place, visited.to(torch.int8).argmax()).cummax(0).values
+
+
+def _padded(latents: Tensor, visited: Tensor) -> tuple[Tensor, Tensor]:
+    """All states as one set ``[1, L, z]`` with its mask; on a GPU padded to few different lengths, each one graph."""
+    room = -len(latents) % 64 if latents.is_cuda else 0
+    return nnf.pad(latents, (0, 0, 0, room)).unsqueeze(0), nnf.pad(visited, (0, room)).unsqueeze(0)
 
 
 def _noise(like: Tensor, generator: torch.Generator) -> Tensor:
