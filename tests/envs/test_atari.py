@@ -129,13 +129,16 @@ def test_sending_and_receiving_equals_stepping():
         two.send(actions)
         with pytest.raises(InputError, match="under way"):
             two.send(actions)
-        with pytest.raises(InputError, match="under way"):
-            two.state()
+        for call in (two.state, lambda: two.reset(0), lambda: two.restore(one.state())):
+            with pytest.raises(InputError, match="under way"):
+                call()
         a, b = one.step(actions), two.recv()
         np.testing.assert_array_equal(a.obs, b.obs)
         np.testing.assert_array_equal(a.reward, b.reward)
     with pytest.raises(InputError, match="No step"):
         two.recv()
+    two.close()
+    two.close()
 
 
 def test_sticky_actions_change_the_game():

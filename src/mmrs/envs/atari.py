@@ -79,16 +79,20 @@ class AtariStepper:
 
         settings = {
             "autoreset_mode": "SameStep",
-            "life_loss_info": True,  # flags a lost life; `episodic_life` would restart the whole game
+            # Flags a lost life; `episodic_life` would restart the whole game, which the cited code does not.
+            # Deviation: the cited code presses FIRE after each lost life too; ale-py does so at the start of a game.
+            "life_loss_info": True,
             "reward_clipping": False,  # clipping is the trainer's business: returns are counted from raw scores
             "frameskip": 4,
             "maxpool": True,
             **options,
         }
-        self._env = AtariVectorEnv(rom, num_envs, img_height=84, img_width=84, grayscale=True, stack_num=4, **settings)
+        self._env: Any = AtariVectorEnv(
+            rom, num_envs, img_height=84, img_width=84, grayscale=True, stack_num=4, **settings
+        )
         # The same game in colour: one environment with the seeds and actions of environment 0 goes the same way.
         colour = {**settings, "img_height": 210, "img_width": 160, "grayscale": False, "stack_num": 1, "num_threads": 1}
-        self._picture = AtariVectorEnv(rom, 1, **colour) if render else None
+        self._picture: Any = AtariVectorEnv(rom, 1, **colour) if render else None
         self._frame: Values | None = None
         self.num_envs = num_envs
         self.observation_space = self._env.single_observation_space
@@ -138,15 +142,15 @@ class AtariStepper:
         return self._frame[0, -1]  # type: ignore[no-any-return]
 
     def close(self) -> None:
-        """Stop the threads of ale-py."""
-        del self._env, self._picture
+        """Stop the threads of ale-py, which end with the object that holds them."""
+        self._env = self._picture = None
 
 
 class AtariEnvs(ReplayedEnvs):
     """N copies of one Atari game: 84x84 gray, 4 frames stacked, 4 skipped, the last two of them maximised.
 
     A lost life ends the learner's episode and not the game, as in the paper's cited code; FIRE is pressed at the start
-    of a game where the game needs it, not after a lost life. Rewards are raw scores.
+    of a game where the game needs it, not after a lost life: there the agent has to press it. Rewards are raw scores.
 
     Args:
         env_id: "ALE/Alien-v5", "Alien" or "alien". Unlike Gymnasium's v5, sticky actions are off unless asked for.

@@ -49,7 +49,7 @@ def make_bullet(env_id: str, *, render: bool = False) -> gym.Env[Any, Any]:
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
     """Keep pybullet's greetings, which C code writes past Python, out of the terminal and out of piped output."""
-    libc = ctypes.CDLL(None)
+    libc = ctypes.CDLL("msvcrt" if os.name == "nt" else None)
     sys.stdout.flush()
     sys.stderr.flush()
     kept = [os.dup(descriptor) for descriptor in (1, 2)]

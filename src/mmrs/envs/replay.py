@@ -48,6 +48,8 @@ class ReplayedEnvs:
         self._start_counting(seed=0)
 
     def _start_counting(self, seed: int) -> None:
+        if self._pending is not None:
+            raise InputError("A step is under way; call recv() first.")
         n = self.num_envs
         self._seed = seed
         self._log = ActionLog(self._check.shape, self._check.log_dtype)
