@@ -177,7 +177,7 @@ def pseudo_count(point, seen, unit):
 
 
 def test_ride_is_impact_over_the_root_of_the_episodic_count():
-    points = [(0, 0), (3, 4), (0, 0), (3, 4), (0, 0), (3, 4.01), (1, 1), (0, 0)]
+    points = [(0, 0), (3, 4), (0, 0), (3, 4), (0, 0), (0, 0), (3, 4.01), (0, 0), (1, 1)]
     rollout = plane_rollout(points, done=[4], final=[(0, 0.001)])
     bonus = mmrs.make("ride", PLANE, MOVES, latent_dim=2, memory_size=3)
     copy_input(bonus.embedding)
