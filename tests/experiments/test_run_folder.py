@@ -81,7 +81,8 @@ def test_an_existing_run_is_never_overwritten(tmp_path):
     assert run.config.read_bytes() == before
     (tmp_path / "file").write_text("mine")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
-    for name in ("file", "dangling"):
+    (tmp_path / "empty").mkdir()
+    for name in ("file", "dangling", "empty"):
         with pytest.raises(InputError):
             RunFolder.create(tmp_path, name)
     assert (tmp_path / "file").read_text() == "mine"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+
 import pytest
 
 from mmrs.experiments.metrics import MetricsFile, read_metrics
@@ -41,6 +44,30 @@ def test_the_record_as_a_sink(tmp_path):
     sink.close()
     sink.close()
     assert read_metrics(tmp_path / "m.jsonl").rows == [{"step": 7, **ROW}]
+
+
+def test_wandb_is_asked_for_an_offline_run_that_can_be_resumed(tmp_path, monkeypatch):
+    calls = {}
+
+    class Run:
+        def log(self, row, step):
+            calls["log"] = (row, step)
+
+        def finish(self):
+            calls["finished"] = True
+
+    stand_in = SimpleNamespace(init=lambda **options: calls.update(init=options) or Run())
+    monkeypatch.setitem(sys.modules, "wandb", stand_in)
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    run = RunFolder.create(tmp_path, "a")
+    sink = WandbSink(run, {"seed": 1})
+    sink.write(ROW, 10)
+    sink.close()
+    assert calls["init"]["mode"] == "offline"
+    assert calls["init"]["dir"] == str(run.path)
+    assert (calls["init"]["id"], calls["init"]["resume"], calls["init"]["config"]) == ("a", "allow", {"seed": 1})
+    assert calls["log"] == ({"life_return": 1.5, "reward/global": 0.25, "update": 3.0}, 10)
+    assert calls["finished"]
 
 
 @pytest.mark.filterwarnings("ignore")
