@@ -201,14 +201,16 @@ def test_ride_learns_the_typical_step_as_its_unit():
 
 
 def test_ride_recognises_a_state_far_from_the_origin():
-    points = np.array([(0, 0), (0.3, 0.4)] * 4) + 1000.0
-    bonus = mmrs.make("ride", PLANE, MOVES, latent_dim=2)
-    copy_input(bonus.embedding)
-    reward = bonus.compute(plane_rollout(points))[0].flatten()
-    impact = np.linalg.norm(np.diff(points.astype(np.float32), axis=0), axis=1)
-    torch.testing.assert_close(
-        torch.tensor(impact) ** 2 / reward**2, torch.tensor([1, 2, 2, 3, 3, 4, 4.0]), atol=0.01, rtol=0
+    points = np.random.default_rng(0).standard_normal((2, 1, 5)).astype(np.float32) + 100.0
+    none = np.zeros((8, 1), bool)
+    rollout = mmrs.Rollout(
+        obs=np.tile(points, (5, 1, 1))[:9], actions=none.astype(int), terminated=none, truncated=none
     )
+    bonus = mmrs.make("ride", OBSERVATIONS["vector"], MOVES)
+    bonus.episodic.learn_scale(rollout, bonus._embed)
+    reward = bonus.compute(rollout)[0].flatten()
+    counts = (reward[0] / reward) ** 2
+    torch.testing.assert_close(counts, torch.tensor([1, 2, 2, 3, 3, 4, 4, 5.0]), atol=0.01, rtol=0)
 
 
 @pytest.mark.parametrize("continuous", [False, True])
