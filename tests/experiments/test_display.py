@@ -52,8 +52,8 @@ def test_the_terminal_gets_the_whole_picture():
     text = out.file.getvalue()
     for words in (
         "[red]x[/red]",
-        "return (one life)",
-        "return (full game)",
+        "one life",
+        "full game",
         "12.2",
         "345.5",
         "8:08",
@@ -72,7 +72,7 @@ def test_several_runs_side_by_side():
     text = out.file.getvalue()
     assert "first" in text
     assert "failed" in text
-    assert "100 / 200" in text
+    assert "100/200" in text
     assert "0:02" in text
 
 
@@ -98,3 +98,16 @@ def test_speed_is_smoothed_and_nothing_is_known_before_the_first_update():
 def test_terms_of_a_row():
     assert reward_terms(ROW) == ["extrinsic", "global", "local"]
     assert reward_terms({"loss": 1.0}) == []
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_no_number_is_cut_on_a_narrow_terminal(width):
+    out = Console(file=io.StringIO(), width=width)
+    display = Display({"HalfCheetahBulletEnv-v0-count_penalty-12": 123_456_789, "b": 10}, console=out, quiet=True)
+    row = {**ROW, "step": 98_765_432, "steps_per_second": 12_345.0, "life_return": -12_345.0, "game_return": 98_765.4}
+    display.update("HalfCheetahBulletEnv-v0-count_penalty-12", row)
+    out.print(display.draw())
+    text = out.file.getvalue()
+    assert "…" not in text
+    for words in ("98.77M/123.5M", "33:20", "12,345", "-12,345", "98,765", "3.4%"):
+        assert words in text

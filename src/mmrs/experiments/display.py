@@ -106,14 +106,17 @@ class Display:
 
 def overview(runs: list[Progress]) -> Table:
     """A table with a row a run."""
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("run", "progress", "", "left", "steps/s", "return (one life)", "return (full game)", "bonus in adv."):
-        table.add_column(title, justify="left" if title in ("run", "progress") else "right", no_wrap=True)
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1, 0, 0))
+    table.add_column("run", overflow="fold", vertical="bottom")  # the one column that may wrap on a narrow terminal
+    table.add_column("progress", width=10)
+    # Two lines a title, so that no number is cut at 80 columns.
+    for title in ("\nsteps", "\nleft", "\nsteps/s", "return\none life", "return\nfull game", "bonus in\nadvantage"):
+        table.add_column(title, justify="right", no_wrap=True)
     for run in runs:
         table.add_row(
             Text(run.name),
-            ProgressBar(total=run.total, completed=min(run.step, run.total), width=20),
-            f"{_count(run.step)} / {_count(run.total)}",
+            ProgressBar(total=run.total, completed=min(run.step, run.total), width=10),
+            f"{_count(run.step)}/{_count(run.total)}",
             run.note or _duration(run.seconds_left),
             f"{run.speed:,.0f}" if run.speed else "–",
             _number(run.row.get("life_return")),
