@@ -214,11 +214,13 @@ def run(quick: bool = False, device: str = "cpu") -> dict[str, Any]:
     for number in (1, 2) if device == "cpu" else (torch.get_num_threads(),):
         with threads(number):
             for case, repeats in ((image, slow), (vector, fast)):
-                measured = [compare(name, case, device, repeats) for name in EQUAL]
-                measured += [compare(name, case, device, repeats, **options) for name, options in TRIMMED.items()]
-                rows += [row | {"threads": number} for row in measured]
+                todo = [(name, {}) for name in EQUAL] + list(TRIMMED.items())
+                for name, options in todo:
+                    print(f"{name}, {case.label}, {number} threads ...", flush=True)
+                    rows.append(compare(name, case, device, repeats, **options) | {"threads": number})
             of_own = [partial(mmrs_share, image, repeats=slow), partial(mmrs_share, vector, repeats=fast)]
             of_own.append(partial(own, "jfi", discrete, repeats=fast))
+            print(f"mmrs and jfi, {number} threads ...", flush=True)
             own_rows += [measure(device=device) | {"threads": number} for measure in of_own]
     _print(rows, own_rows, device)
     return {

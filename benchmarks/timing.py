@@ -95,7 +95,7 @@ def write_results(name: str, results: Mapping[str, Any]) -> Path:
     """Write ``results/<name>.json``; returns its path."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
-    path.write_text(json.dumps(results, indent=1) + "\n")
+    path.write_text(json.dumps(results, indent=2) + "\n")
     return path
 
 
