@@ -1,4 +1,4 @@
-"""A trajectory as a list of hashes, and a program that restores environments in a process of its own and goes on."""
+"""A trajectory as a list of hashes, and a program that restores environments in its own process and goes on there."""
 
 import hashlib
 import pickle
@@ -39,14 +39,20 @@ def trace(envs: TrainingEnvs, actions: Iterable[Any]) -> list[str]:
 
 
 def main() -> None:
-    recipe, cuts = pickle.load(sys.stdin.buffer)
-    answers = []
-    for state, actions in cuts:
-        envs = make(recipe)
-        obs = envs.restore(state)
-        answers.append((obs, trace(envs, actions)))
-        envs.close()
-    sys.stdout.buffer.write(pickle.dumps(answers))
+    """Answer one request after the other: importing torch takes longer than most replays."""
+    while True:
+        try:
+            recipe, cuts = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        answers = []
+        for state, actions in cuts:
+            envs = make(recipe)
+            obs = envs.restore(state)
+            answers.append((obs, trace(envs, actions)))
+            envs.close()
+        sys.stdout.buffer.write(pickle.dumps(answers))
+        sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":
