@@ -51,7 +51,8 @@ def main() -> None:
     """Collect, pay, compute returns, update."""
     args = parse()
     torch.manual_seed(args.seed)
-    envs = gym.make_vec(args.env, num_envs=args.num_envs, vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP})
+    same_step = {"autoreset_mode": AutoresetMode.SAME_STEP}
+    envs = gym.make_vec(args.env, num_envs=args.num_envs, vectorization_mode="sync", vector_kwargs=same_step)
     envs = RecordEpisodeStatistics(envs)
     agent = Agent(envs.single_observation_space.shape[0], int(envs.single_action_space.n))
     optimizer = torch.optim.Adam(agent.parameters(), 3e-4, eps=1e-5)
@@ -62,7 +63,7 @@ def main() -> None:
     recorder.reset(envs.reset(seed=args.seed)[0])
 
     for iteration in range(args.iterations):
-        rewards, log_probs = [], []
+        rewards, log_probs, scores = [], [], []
         for _ in range(args.num_steps):
             with torch.no_grad():
                 choice = Categorical(logits=agent.actor(torch.as_tensor(recorder.obs)))
@@ -71,6 +72,7 @@ def main() -> None:
             recorder.add(action.numpy(), obs, terminated, truncated, info)
             rewards.append(torch.as_tensor(reward, dtype=torch.float32))
             log_probs.append(choice.log_prob(action))
+            scores += info["episode"]["r"][info["_episode"]].tolist() if "episode" in info else []
         rollout = recorder.rollout()
 
         extrinsic = torch.stack(rewards)
@@ -87,9 +89,9 @@ def main() -> None:
         update(agent, optimizer, args, rollout, torch.stack(log_probs), advantage, advantage + value)
 
         bonus.update(rollout)  # (3) trained last, on the same rollout
-        score = sum(info["episode"]["r"]) / max(1, sum(info["_episode"])) if "episode" in info else float("nan")
+        score = sum(scores) / max(1, len(scores))
         print(
-            f"iteration {iteration}: bonus {intrinsic.abs().mean():.4f} a step, score of the last episodes {score:.1f}"
+            f"iteration {iteration}: bonus {intrinsic.abs().mean():.4f} a step, {len(scores)} episodes of {score:.1f}"
         )
     envs.close()
 

@@ -23,6 +23,7 @@ import mmrs
 from mmrs.adapters.sb3 import BonusCallback
 
 LENGTH, LIMIT = 60, 150
+WEIGHTS = {"mmrs": 1.0, "re3": 0.1, "ride": 0.1, "rnd": 1.0}
 
 
 class Corridor(gym.Env[Any, Any]):
@@ -81,15 +82,35 @@ def train(bonus: str | None, seed: int, steps: int) -> dict[str, Any]:
     return {"bonus": bonus, "seed": seed, "solved": float(np.mean(solved.reached_end[-100:])), "at": solved.at}
 
 
-WEIGHTS = {"rnd": 1.0, "mmrs": 1.0, "re3": 0.1, "ride": 0.1}
+def wilson(successes: int, runs: int) -> tuple[float, float]:
+    """95 % interval of a share, which is honest for few runs and for shares of 0 and 1."""
+    z, share = 1.96, successes / runs
+    middle, spread = share + z * z / (2 * runs), z * np.sqrt(share * (1 - share) / runs + z * z / (4 * runs * runs))
+    scale = 1 + z * z / runs
+    return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
+
+
+def table(runs: list[dict[str, Any]]) -> str:
+    """Runs as a table in Markdown, with 95 % intervals."""
+    lines = [
+        "| bonus | runs solved | 95 % interval of that share | steps until solved: mean, min to max |",
+        "|---|---|---|---|",
+    ]
+    for name in dict.fromkeys(run["bonus"] for run in runs):
+        own = [run for run in runs if run["bonus"] == name]
+        when = [run["at"] for run in own if run["at"] is not None]
+        low, high = wilson(len(when), len(own))
+        steps = f"{np.mean(when):,.0f}, {min(when):,} to {max(when):,}" if when else "never"
+        lines.append(f"| {name or 'none'} | {len(when)} of {len(own)} | {low:.2f} to {high:.2f} | {steps} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
     """Run every method on every seed and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=100_000)
-    parser.add_argument("--bonuses", nargs="*", default=["none", "rnd", "mmrs"])
+    parser.add_argument("--steps", type=int, default=50_000)
+    parser.add_argument("--bonuses", nargs="*", default=["none", "mmrs", "re3"])
     parser.add_argument("--out", type=Path, help="also write the runs as JSON")
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -98,8 +119,9 @@ def main() -> None:
         for seed in range(args.seeds):
             runs.append(train(None if name == "none" else name, seed, args.steps))
             print(runs[-1], flush=True)
-    if args.out:
-        args.out.write_text(json.dumps(runs, indent=1) + "\n")
+            if args.out:
+                args.out.write_text(json.dumps(runs, indent=1) + "\n")
+    print(table(runs))
 
 
 if __name__ == "__main__":

@@ -72,21 +72,14 @@ class BonusCallback(HostingCallback):
 
     def _on_rollout_start(self) -> None:
         self._observer.begin()
-        self._dones: list[Values] = []
-        self._truncated: list[Values] = []
-        self._bootstrapped: list[tuple[int, int, np.float32, Any]] = []
+        self._timed_out: list[tuple[int, int, np.float32, Any]] = []
 
     def _on_step(self) -> bool:
-        dones, infos = self.locals["dones"], self.locals["infos"]
+        # Called at every step, so it does nothing that can wait until the rollout is there.
         self._observer.step()
-        truncated = np.zeros(len(dones), bool)
-        for i in np.flatnonzero(dones).tolist():
-            last = self._observer.ended(i, infos[i])
-            truncated[i] = bool(infos[i].get("TimeLimit.truncated", False))
-            if truncated[i]:
-                self._bootstrapped.append((len(self._dones), i, np.float32(self.locals["rewards"][i]), last))
-        self._dones.append(np.array(dones, bool))
-        self._truncated.append(truncated)
+        dones = self.locals["dones"]
+        if dones.any():
+            self._note_ends(np.flatnonzero(dones).tolist())
         return True
 
     def _on_rollout_end(self) -> None:
@@ -95,19 +88,30 @@ class BonusCallback(HostingCallback):
         bonus, metrics = self.hosted.pay(rollout)
         metrics["extrinsic"] = float(np.mean(buffer.rewards))
         self._add(buffer, bonus)
-        buffer.compute_returns_and_advantage(last_values=self._last_values(), dones=self._dones[-1])
+        buffer.compute_returns_and_advantage(last_values=self._last_values(), dones=self.model._last_episode_starts)
         metrics |= self.hosted.learn(rollout)
         self.log(metrics)
 
     # --- parts ------------------------------------------------------------------------------------------------------
 
+    def _note_ends(self, ended: list[int]) -> None:
+        step, infos = self.model.rollout_buffer.pos, self.locals["infos"]
+        for i in ended:
+            last = self._observer.ended(i, infos[i])
+            if infos[i].get("TimeLimit.truncated", False):
+                self._timed_out.append((step, i, np.float32(self.locals["rewards"][i]), last))
+
     def _rollout(self) -> Rollout:
-        buffer, truncated = self.model.rollout_buffer, np.stack(self._truncated)
+        buffer = self.model.rollout_buffer
         steps = (buffer.buffer_size, buffer.n_envs)
+        done = np.concatenate([buffer.episode_starts[1:], self.model._last_episode_starts[None]]).astype(bool)
+        truncated = np.zeros(steps, bool)
+        for step, i, _, _ in self._timed_out:
+            truncated[step, i] = True
         return Rollout(
             obs=self._observer.observations(),
             actions=buffer.actions.reshape(*steps, *self.model.action_space.shape),
-            terminated=np.stack(self._dones) & ~truncated,
+            terminated=done & ~truncated,
             truncated=truncated,
             final_obs=self._observer.final_observations(),
         )
@@ -120,7 +124,7 @@ class BonusCallback(HostingCallback):
         """
         before = buffer.rewards.copy()
         buffer.rewards += bonus
-        for step, i, reward, last in self._bootstrapped:
+        for step, i, reward, last in self._timed_out:
             value = self._bootstrap(last)
             # Recurrent values need a hidden state that is gone; elsewhere the recomputed value fits to the bit.
             if value is not None and np.float32(reward + value) == before[step, i]:

@@ -1,0 +1,90 @@
+"""What the Stable-Baselines3 callback costs beyond the reward's own compute and update.
+
+CPU time of one thread, so that a busy machine does not matter; plain and with a bonus in turns, best of several.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from stable_baselines3 import PPO
+from stable_baselines3.common.env_util import make_vec_env
+
+from mmrs.adapters.sb3 import BonusCallback
+
+TARGET = 0.03
+SETTINGS: dict[str, dict[str, Any]] = {
+    "8 environments, 128 steps": {"n_envs": 8, "n_steps": 128},
+    "1 environment, 2048 steps (SB3's default)": {"n_envs": 1, "n_steps": 2048},
+}
+
+
+class Timed(BonusCallback):
+    """The callback with a clock on itself and one on its reward."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.callback_s = self.reward_s = 0.0
+        for name in ("_on_training_start", "_on_rollout_start", "_on_step", "_on_rollout_end"):
+            setattr(self, name, self._clocked(getattr(self, name), "callback_s"))
+
+    def _clocked(self, call: Callable[..., Any], total: str) -> Callable[..., Any]:
+        def timed(*args: Any) -> Any:
+            start = time.process_time()
+            out = call(*args)
+            setattr(self, total, getattr(self, total) + time.process_time() - start)
+            return out
+
+        return timed
+
+    def _init_callback(self) -> None:
+        super()._init_callback()
+        reward = self.reward
+        for name in ("compute_terms", "update"):
+            object.__setattr__(reward, name, self._clocked(getattr(reward, name), "reward_s"))
+
+
+def seconds(settings: dict[str, Any], callback: Any, rollouts: int) -> float:
+    envs = make_vec_env("CartPole-v1", n_envs=settings["n_envs"], seed=0)
+    model = PPO("MlpPolicy", envs, n_steps=settings["n_steps"], seed=0, device="cpu")
+    start = time.process_time()
+    model.learn(rollouts * settings["n_envs"] * settings["n_steps"], callback=callback)
+    return time.process_time() - start
+
+
+def measure(settings: dict[str, Any], reward: str, rollouts: int, repeats: int) -> dict[str, float]:
+    rows = []
+    for _ in range(repeats):
+        plain, callback = seconds(settings, None, rollouts), Timed(reward, weight=0.1)
+        total = seconds(settings, callback, rollouts)
+        own = callback.callback_s - callback.reward_s
+        rows.append((own / plain, plain, total, callback.reward_s, (total - plain - callback.reward_s) / plain))
+    share, plain, total, reward_s, by_difference = min(rows)
+    return {
+        "plain_s": plain,
+        "with_bonus_s": total,
+        "reward_s": reward_s,
+        "callback_share": share,
+        "share_by_difference": by_difference,
+        "target": TARGET,
+        "met": share <= TARGET,
+    }
+
+
+def run(rollouts: int = 4, repeats: int = 3) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    results = {}
+    print(f"{'PPO on CartPole with mmrs':44} {'plain':>8} {'bonus':>8} {'reward':>8} {'callback':>9} {'target':>7}")
+    for name, settings in SETTINGS.items():
+        row = measure(settings, "mmrs", rollouts if settings["n_envs"] > 1 else max(1, rollouts // 2), repeats)
+        results[name] = row
+        numbers = f"{row['plain_s']:7.2f}s {row['with_bonus_s']:7.2f}s {row['reward_s']:7.2f}s"
+        print(f"{name:44} {numbers} {row['callback_share']:8.2%} {TARGET:7.0%}")
+    return {"sb3_callback": results}
+
+
+if __name__ == "__main__":
+    run()
