@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,10 +16,14 @@ from mmrs.errors import MmrsError
 from mmrs.experiments.bounds import BoundsConfig, bounds
 from mmrs.experiments.config import TrainConfig
 from mmrs.experiments.demo import DemoConfig, demo
+from mmrs.experiments.evaluate import EvalConfig, evaluate
+from mmrs.experiments.export import ExportConfig, export
 from mmrs.experiments.gridworld import GridWorldConfig, gridworld
+from mmrs.experiments.listing import ListConfig, show_list
 from mmrs.experiments.maze import MazeConfig, maze
 from mmrs.experiments.presets import default_config
 from mmrs.experiments.train import resume, train
+from mmrs.experiments.video import VideoConfig, video
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,8 +43,12 @@ def _train(command: TrainCommand) -> int:
     return train(TrainConfig(**{name: getattr(command, name) for name in names}))[1]
 
 
-COMMANDS: dict[str, tuple[type, Callable[[Any], int | None]]] = {
+COMMANDS: dict[str, tuple[type, Callable[[Any], object]]] = {
     "train": (TrainCommand, _train),
+    "eval": (EvalConfig, evaluate),
+    "video": (VideoConfig, video),
+    "export": (ExportConfig, export),
+    "list": (ListConfig, show_list),
     "demo": (DemoConfig, demo),
     "gridworld": (GridWorldConfig, gridworld),
     "maze": (MazeConfig, maze),
@@ -50,10 +59,12 @@ COMMANDS: dict[str, tuple[type, Callable[[Any], int | None]]] = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand; an error made by its input is one line, not a traceback."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    warnings.formatwarning = lambda message, *_: f"warning: {message}\n"
     try:
         command = _parse(arguments)
         run = next(function for kind, function in COMMANDS.values() if isinstance(command, kind))
-        return run(command) or 0
+        code = run(command)
+        return code if isinstance(code, int) else 0
     except MmrsError as error:
         Console(stderr=True).print(f"error: {error}", style="bold red", highlight=False, markup=False, soft_wrap=True)
         return 2
@@ -68,14 +79,19 @@ def _parse(arguments: list[str]) -> object:
     }.items()} if arguments[:1] == ["train"] else {}  # fmt: skip
     default = default_config(**wanted)
     fields = {f.name: getattr(default, f.name) for f in dataclasses.fields(default)}
+    defaults: dict[str, Any] = {"train": TrainCommand(**fields)}
     commands = [
-        Annotated[kind, tyro.conf.subcommand(name, default=TrainCommand(**fields) if name == "train" else kind())]
+        Annotated[kind, tyro.conf.subcommand(name, default=defaults[name]) if name in defaults else _named(name)]
         for name, (kind, _) in COMMANDS.items()
     ]
     union: Any = commands[0]
     for command in commands[1:]:
         union = union | command
     return tyro.cli(union, prog="mmrs", description=__doc__, args=arguments)
+
+
+def _named(name: str) -> object:
+    return tyro.conf.subcommand(name)
 
 
 def _value_of(arguments: list[str], *flags: str) -> str | None:

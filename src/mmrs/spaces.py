@@ -44,11 +44,14 @@ class ObservationSpec:
         """State numbers from 0 of Discrete observations."""
         return obs.to(torch.int64) - self.start
 
+    def images(self, obs: Tensor) -> Tensor:
+        """Image observations ``[B, *shape]`` as bytes ``[B, C, H, W]``, without a copy."""
+        return obs.movedim(-1, 1) if self.channels_last else obs.reshape(-1, self.channels, *self.image_size)
+
     def features(self, obs: Tensor) -> Tensor:
         """Observations ``[B, *shape]`` as network input: float ``[B, C, H, W]`` in pixel units, or ``[B, size]``."""
         if self.kind == "image":
-            images = obs if self.channels_last else obs.reshape(-1, self.channels, *self.image_size).movedim(1, -1)
-            return _channels_last(images)
+            return _channels_last(self.images(obs).movedim(1, -1))
         if self.kind == "discrete":
             return nnf.one_hot(self.states(obs), self.size).float()
         flat = obs.reshape(obs.shape[0], -1).float()

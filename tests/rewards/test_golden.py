@@ -431,9 +431,26 @@ def test_scaled_divides_by_the_running_spread(by, centre):
         weights = (1 - 1 / 100) ** np.arange(t, -1, -1.0)[:, None]
         n = 3 * weights.sum()
         mean = (weights * shown).sum() / n
-        std = math.sqrt((weights * np.square(shown)).sum() / n - mean**2)
+        variance = (weights * np.square(shown)).sum() / n - mean**2
+        std = math.sqrt(variance + 128 / (128 + n) * mean**2)  # 128 samples' worth of doubt
         shift = (weights * bonus[: t + 1]).sum() / n if centre else 0.0
         np.testing.assert_allclose(reward[t], (bonus[t] - shift) / std, rtol=1e-4)
+
+
+def test_scaled_pays_no_fortune_for_the_first_steps():
+    """The spread of a few near-equal samples is next to nothing: what is divided by it must not explode."""
+
+    class NearConstant(mmrs.IntrinsicReward):
+        causal = True
+
+        def score(self, rollout, memory):
+            wobble = torch.arange(rollout.num_steps * rollout.num_envs).view(rollout.num_steps, -1) % 7
+            return {"near": 1.0 + 1e-4 * wobble.double()}, memory
+
+    for by in ("reward", "return"):
+        reward, _ = mmrs.Scaled(NearConstant(PLANE, MOVES), by=by).compute(make_rollout(PLANE, steps=30, envs=8))
+        assert float(reward[0].abs().max()) < 2.0
+        assert float(reward.abs().max()) < 5.0
 
 
 def test_weighted_moves_its_weight_with_updates_and_sum_adds():

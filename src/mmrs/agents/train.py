@@ -76,7 +76,7 @@ class Trainer:
         self.ppo = PPO(network, observation, ppo, generator)
         self.collector = Collector(groups, self.ppo, num_steps, normaliser, device)
         self.reward_clip = reward_clip
-        self.reward_scale = RunningScale("return", centre=False, causal=True, gamma=ppo.gamma, horizon=10**9)
+        self.reward_scale = RunningScale("return", centre=False, causal=True, gamma=ppo.gamma, horizon=10**9, prior=0.0)
         self.reward_memory = self.reward_scale.initial(num_envs, device) if normalise else None
         self.updates = 0
         # How often each state of a Discrete space was entered: coverage and fairness can then be told exactly.

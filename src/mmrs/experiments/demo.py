@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mmrs.experiments.compare import compare
 from mmrs.experiments.gridworld import GridWorldConfig, gridworld
+from mmrs.experiments.maze import MazeConfig, maze
 
 
 @dataclass(frozen=True)
@@ -21,3 +22,4 @@ def demo(config: DemoConfig) -> None:
     """Run the embedded examples one after the other."""
     gridworld(GridWorldConfig(out=config.out / "gridworld"))
     compare(config.out / "rewards")
+    maze(MazeConfig(out=config.out / "maze"))

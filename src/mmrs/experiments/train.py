@@ -15,7 +15,7 @@ from mmrs.experiments.config import TrainConfig
 from mmrs.experiments.config_json import to_json
 from mmrs.experiments.display import Display
 from mmrs.experiments.metrics import MetricsFile, Position
-from mmrs.experiments.run_folder import RunFolder
+from mmrs.experiments.run_folder import RunFolder, plain_name
 from mmrs.experiments.signals import StopSignals, resume_hint
 from mmrs.experiments.sinks import JsonlSink, Sink, TensorBoardSink, WandbSink
 
@@ -30,7 +30,8 @@ def train(config: TrainConfig) -> tuple[RunFolder, int]:
     except BaseException:
         trainer.collector.close()
         raise
-    return run, _train(run, config, trainer, None)
+    with run.exclusive():
+        return run, _train(run, config, trainer, None)
 
 
 def resume(path: Path, *, quiet: bool = False) -> tuple[RunFolder, int]:
@@ -39,17 +40,21 @@ def resume(path: Path, *, quiet: bool = False) -> tuple[RunFolder, int]:
     config = run.read_config(TrainConfig)
     trainer = build_trainer(config)
     position = Position(0, 0)
-    if store.checkpoints(run.checkpoints):
-        _, tree = store.load(run.checkpoints)
-        trainer.restore(tree["trainer"])
-        position = Position(*tree["metrics"])
-    return run, _train(run, config, trainer, position, quiet=quiet)
+    with run.exclusive():
+        try:
+            if store.checkpoints(run.checkpoints):
+                _, tree = store.load(run.checkpoints)
+                trainer.restore(tree["trainer"])
+                position = Position(*tree["metrics"])
+        except BaseException:
+            trainer.collector.close()
+            raise
+        return run, _train(run, config, trainer, position, quiet=quiet)
 
 
 def default_name(config: TrainConfig) -> str:
     """A folder name that tells the environment, the bonus and the seed."""
-    env = "".join(c if c.isalnum() else "-" for c in config.env.id).strip("-")
-    return f"{env}-{config.bonus.name}-{config.seed}"
+    return plain_name(config.env.id, config.bonus.name, str(config.seed))
 
 
 def _train(
@@ -58,7 +63,6 @@ def _train(
     """The loop around the loop: each row to its places, a checkpoint when due, a stop when asked."""
     with contextlib.ExitStack() as stack:
         stack.callback(trainer.collector.close)
-        stack.enter_context(run.exclusive())
         store.remove_leftovers(run.checkpoints)
         metrics = stack.enter_context(MetricsFile(run.metrics, position))
         sinks = _sinks(run, config, metrics, trainer)

@@ -69,6 +69,7 @@ class IntrinsicReward(nn.Module):
         terms, memory = self.score(rollout, memory)
         return {name: torch.where(rollout.valid, term, 0.0) for name, term in terms.items()}, memory
 
+    @torch.enable_grad()
     def update(self, rollout: Rollout, *, wait: bool = True) -> Metrics:
         """Learn from a rollout; returns what the learning measured. The only method that changes the module.
 

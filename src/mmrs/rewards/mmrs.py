@@ -109,7 +109,7 @@ class MMRS(IntrinsicReward):
         if image:
             self.vae = self.vae.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimizer = adam(self.vae.parameters(), config.learning_rate, config.total_updates)
-        self.scale = RunningScale("reward", centre=True, causal=False)
+        self.scale = RunningScale("reward", centre=True, causal=False, prior=0.0)
         self._captured_step = Captured(self._step)
         self._captured_kmeans = Captured(partial(kmeans_from, iterations=config.kmeans_iterations))
 
@@ -145,7 +145,8 @@ class MMRS(IntrinsicReward):
             error = novelty(x, self.vae.decode(z), average=config.novelty == "mean")  # Eq. (16)
             return torch.cat([z, error.unsqueeze(1)], 1)
 
-        out = in_chunks(encode, states)
+        # A statistic of the batch is one of the whole rollout, not of whatever chunk is fast.
+        out = encode(states) if config.batch_statistics else in_chunks(encode, states)
         return (out[:, :-1], out[:, -1]) if config.lambda_l else (out, None)
 
     def _cluster(self, rollout: Rollout, latents: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -57,7 +57,8 @@ def make(
     factory = REWARDS[name]
     parameters = inspect.signature(factory).parameters
     if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        known = [n for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY]
+        fixed = factory.keywords if isinstance(factory, partial) else {}
+        known = [n for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY and n not in fixed]
         for option in options.keys() - set(known):
             raise InputError(f"{name} has no option {option!r}. {near_matches(option, known)}")
     return factory(observation_space, action_space, **options)

@@ -86,8 +86,9 @@ class RND(IntrinsicReward):
         """
         decay_learning_rate(self, self.learning_rate, self.total_updates)
         paid = torch.unique(rollout.after[rollout.valid])
+        spec = self.observation_spec
         for part in rollout.states[paid].split(256):
-            self.norm.update(self.observation_spec.features(part))
+            self.norm.update(spec.images(part) if spec.kind == "image" else spec.features(part))
         losses = []
         for _ in range(self.epochs):
             for index in minibatches(paid, self.batch_size, self.generator):

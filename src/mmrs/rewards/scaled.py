@@ -31,6 +31,9 @@ class RunningScale:
     """Discount of the return."""
     horizon: int = 12_800
     """Steps over which the past fades by 1/e: a hundred rollouts of 128 steps."""
+    prior: float = 128.0
+    """Samples' worth of doubt: until more were seen, the spread is taken to be about the size of the bonus. That of a
+    handful of near-equal samples is next to nothing, and dividing by it would pay a fortune for the first steps."""
 
     def initial(self, num_envs: int, device: torch.device) -> Memory:
         """Nothing seen yet."""
@@ -63,10 +66,12 @@ class RunningScale:
         weight, total, x, xx = (moments if self.causal else moments[-1:]).unbind(1)
         weight = weight.clamp_min(1e-12)
         mean = x / weight
-        std = (xx / weight - mean.square()).clamp_min(0.0).sqrt()
-        # A bonus that has not varied so far has no spread to divide by; its size is the next best unit.
-        flat = std <= 1e-7 * mean.abs()
-        scale = torch.where(flat, torch.where(mean == 0, 1.0, mean.abs()), std)
+        variance = (xx / weight - mean.square()).clamp_min(0.0)
+        doubt = self.prior / (self.prior + weight)
+        scale = (variance + doubt * mean.square()).sqrt()
+        # A bonus that has not varied at all has no spread to divide by; its size is the next best unit.
+        flat = variance <= 1e-14 * mean.square()
+        scale = torch.where(flat, torch.where(mean == 0, 1.0, mean.abs()), scale)
         shift = total / weight if self.centre else torch.zeros_like(total)
         return shift.unsqueeze(1), scale.unsqueeze(1), new
 

@@ -1,0 +1,144 @@
+"""The learner by itself: gradients, clipping, mixing."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from torch.distributions import Categorical, Independent, Normal
+
+from mmrs.agents.advantages import MixingConfig, mixed_advantages
+from mmrs.agents.ppo import PPO, Batch, PPOConfig
+from mmrs.functional.distributions import choice_log_prob, gaussian_log_prob, gumbel, sample_choices
+from mmrs.nets.actor_critic import ActorCritic
+from mmrs.rollout import Rollout
+from mmrs.spaces import action_spec, observation_spec
+
+
+def plain_rollout(steps=20, envs=3, ends=()):
+    terminated, truncated = np.zeros((steps, envs), bool), np.zeros((steps, envs), bool)
+    for t, e, kind in ends:
+        (terminated if kind == "terminated" else truncated)[t, e] = True
+    final = np.ones((len(ends), 2), np.float32) if ends else None
+    obs = np.random.default_rng(0).normal(size=(steps + 1, envs, 2)).astype(np.float32)
+    actions = np.zeros((steps, envs), np.int64)
+    return Rollout(obs=obs, actions=actions, terminated=terminated, truncated=truncated, final_obs=final)
+
+
+def test_distributions_agree_with_torch():
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(50, 7, generator=generator)
+    numbers = torch.stack([torch.arange(50) % 3, torch.arange(50) % 4], 1)
+    log_prob, entropy = choice_log_prob(logits, numbers, (3, 4))
+    parts = [Categorical(logits=part) for part in logits.split([3, 4], 1)]
+    torch.testing.assert_close(log_prob, sum(d.log_prob(numbers[:, i]) for i, d in enumerate(parts)))
+    torch.testing.assert_close(entropy, sum(d.entropy() for d in parts))
+    mean, log_std = torch.randn(50, 4, generator=generator), torch.randn(4, generator=generator)
+    actions = torch.randn(50, 4, generator=generator)
+    log_prob, entropy = gaussian_log_prob(mean, log_std, actions)
+    reference = Independent(Normal(mean, log_std.exp().expand_as(mean)), 1)
+    torch.testing.assert_close(log_prob, reference.log_prob(actions))
+    torch.testing.assert_close(entropy, reference.entropy())
+
+
+def test_gumbel_sampling_has_the_probabilities_of_the_softmax():
+    logits = torch.tensor([[0.5, -1.0, 1.5]]).expand(200_000, 3)
+    noise = gumbel(torch.rand(logits.shape, generator=torch.Generator().manual_seed(0)))
+    share = torch.bincount(sample_choices(logits, noise, (3,)).flatten(), minlength=3) / len(logits)
+    torch.testing.assert_close(share, logits[0].softmax(0), atol=5e-3, rtol=0)
+
+
+@pytest.mark.parametrize("lam", [0.5, 0.95, 1.0])
+def test_a_constant_bonus_and_no_reward_give_the_closed_form(lam):
+    """Zero values, no ends: A_t = c Σ (γλ)^i over the steps left. Whatever is added after GAE cannot pass this."""
+    rollout, gamma = plain_rollout(), 0.9
+    zeros = torch.zeros(20, 3)
+    values = torch.zeros(20, 3, 1)
+    result = mixed_advantages(
+        rollout, zeros, torch.full((20, 3), 0.5), values, values, mixing=MixingConfig(), gamma=gamma, lam=lam
+    )
+    left = torch.arange(20, 0, -1, dtype=torch.float64)
+    factor = gamma * lam
+    expected = 0.5 * (left if factor == 1 else (1 - factor**left) / (1 - factor))
+    torch.testing.assert_close(result.advantages.double(), expected.unsqueeze(1).expand(20, 3), rtol=1e-6, atol=1e-6)
+    assert float(result.bonus_share) == pytest.approx(1.0)
+    late = mixed_advantages(rollout, zeros, zeros, values, values, mixing=MixingConfig(), gamma=gamma, lam=lam)
+    assert not torch.allclose(late.advantages + 0.5, result.advantages)
+    assert float(late.bonus_share) == 0.0
+
+
+def test_bonus_share_is_zero_without_a_bonus_and_between_with_both():
+    rollout = plain_rollout()
+    values = torch.randn(20, 3, 1, generator=torch.Generator().manual_seed(1))
+    noise = torch.randn(20, 3, generator=torch.Generator().manual_seed(2))
+    arguments = {"mixing": MixingConfig(), "gamma": 0.99, "lam": 0.95}
+    none = mixed_advantages(rollout, noise, torch.zeros(20, 3), values, values, **arguments)
+    some = mixed_advantages(rollout, noise, 0.3 * noise.flip(0), values, values, **arguments)
+    assert float(none.bonus_share) == 0.0
+    assert 0.005 < float(some.bonus_share) < 0.5
+
+
+def test_two_heads_add_advantages_and_keep_returns_apart():
+    rollout = plain_rollout(ends=[(5, 0, "terminated"), (9, 1, "truncated")])
+    generator = torch.Generator().manual_seed(0)
+    reward, bonus = torch.randn(20, 3, generator=generator), torch.randn(20, 3, generator=generator)
+    values, following = torch.randn(2, 20, 3, 2, generator=generator)
+    mixing = MixingConfig("two_heads", intrinsic_gamma=0.9)
+    both = mixed_advantages(rollout, reward, bonus, values, following, mixing=mixing, gamma=0.99, lam=0.95)
+    alone = [
+        mixed_advantages(
+            rollout, r, torch.zeros(20, 3), values[..., i : i + 1], following[..., i : i + 1],
+            mixing=MixingConfig(), gamma=g, lam=0.95,
+        )
+        for i, (r, g) in enumerate([(reward, 0.99), (bonus, 0.9)])
+    ]  # fmt: skip
+    torch.testing.assert_close(both.advantages, alone[0].advantages + alone[1].advantages)
+    torch.testing.assert_close(both.returns[..., 0], alone[0].returns[..., 0])
+    torch.testing.assert_close(both.returns[..., 1], alone[1].returns[..., 0])
+
+
+def test_a_non_episodic_bonus_runs_on_into_the_next_episode():
+    rollout = plain_rollout(steps=4, envs=1, ends=[(1, 0, "terminated")])
+    bonus = torch.tensor([[0.0], [0.0], [0.0], [1.0]])
+    values = torch.zeros(4, 1, 2)
+    arguments = {"gamma": 0.99, "lam": 1.0}
+    zero = torch.zeros(4, 1)
+    on = MixingConfig("two_heads", intrinsic_gamma=0.5, intrinsic_episodic=False)
+    off = MixingConfig("two_heads", intrinsic_gamma=0.5, intrinsic_episodic=True)
+    runs_on = mixed_advantages(rollout, zero, bonus, values, values, mixing=on, **arguments).advantages
+    stops = mixed_advantages(rollout, zero, bonus, values, values, mixing=off, **arguments).advantages
+    assert runs_on.flatten().tolist() == [0.125, 0.25, 0.5, 1.0]
+    assert stops.flatten().tolist() == [0.0, 0.0, 0.5, 1.0]
+
+
+@pytest.mark.parametrize("space", [spaces.Discrete(3), spaces.MultiDiscrete([2, 3]), spaces.Box(-1, 1, (2,))])
+def test_an_update_makes_good_actions_likelier(space):
+    observation = observation_spec(spaces.Box(-1, 1, (4,), np.float32))
+    generator = torch.Generator().manual_seed(0)
+    torch.manual_seed(0)
+    network = ActorCritic(observation, action_spec(space))
+    ppo = PPO(network, observation, PPOConfig(learning_rate=2e-3, clip=0.2, entropy_weight=0.0), generator)
+    obs = torch.randn(64, 4, generator=generator)
+    with torch.no_grad():
+        parameters, values = ppo.forward(obs)
+        noise = torch.randn(parameters.shape, generator=generator)
+        actions = network.sample(parameters, noise)
+        log_prob, _ = network.log_prob(parameters, actions)
+    good = torch.arange(64) % 2 == 0
+    batch = Batch(obs, actions, log_prob, values, values, torch.where(good, 1.0, -1.0))
+    metrics = ppo.update(batch, progress=0.0)
+    with torch.no_grad():
+        after, _ = network.log_prob(ppo.forward(obs)[0], actions)
+    assert (after - log_prob)[good].mean() > 0 > (after - log_prob)[~good].mean()
+    assert all(np.isfinite(list(metrics.values())))
+
+
+def test_the_learning_rate_falls_linearly():
+    observation = observation_spec(spaces.Box(-1, 1, (4,), np.float32))
+    network = ActorCritic(observation, action_spec(spaces.Discrete(2)))
+    ppo = PPO(network, observation, PPOConfig(learning_rate=1.0), torch.Generator())
+    batch = Batch(
+        torch.zeros(8, 4), torch.zeros(8, 1, dtype=torch.int64), torch.zeros(8), torch.zeros(8, 1), torch.zeros(8, 1),
+        torch.zeros(8),
+    )  # fmt: skip
+    ppo.update(batch, progress=0.75)
+    assert ppo.optimizer.param_groups[0]["lr"] == pytest.approx(0.25)

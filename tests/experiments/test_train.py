@@ -1,0 +1,249 @@
+"""Whole runs: exact resume, sameness, the bonus in the update, faults."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from mmrs.cli import main
+from mmrs.errors import InputError, MmrsError, TrainingError
+from mmrs.experiments import store
+from mmrs.experiments.build import build_trainer
+from mmrs.experiments.metrics import read_metrics
+from mmrs.experiments.presets import default_config
+from mmrs.experiments.train import resume, train
+
+TIMES = {"seconds", "steps_per_second"}
+
+
+def small(tmp_path, env="CartPole-v1", bonus="none", steps=6 * 128, name="run", **changes):
+    config = default_config(env, bonus)
+    config = replace(config, steps=steps, num_steps=32, root=tmp_path, name=name, quiet=True, device="cpu", seed=3)
+    config = replace(config, env=replace(config.env, num_envs=4), checkpoint_every=2, **changes)
+    assert config.threads == 1
+    return config
+
+
+def rows(folder):
+    return [{k: v for k, v in row.items() if k not in TIMES} for row in read_metrics(folder / "metrics.jsonl").rows]
+
+
+def weights(folder):
+    tree = store.load(folder / "checkpoints")[1]["trainer"]
+    return {**tree["network"], **{f"bonus.{k}": v for k, v in (tree["bonus"] or {}).items()}}
+
+
+def same(a, b):
+    assert a.keys() == b.keys()
+    for name, value in a.items():
+        if isinstance(value, torch.Tensor):
+            assert torch.equal(value, b[name]), name
+        else:
+            assert str(value) == str(b[name]), name
+
+
+CASES = [
+    ("CartPole-v1", "none", 0.0), ("CartPole-v1", "mmrs", 0.0), ("CartPole-v1", "ride", 0.0),
+    ("CartPole-v1", "rnd", 0.0), ("mmrs/Maze2D-v0", "jfi", 0.0), ("mmrs/Maze2D-v0", "mmrs", 0.0),
+    ("HopperBulletEnv-v0", "none", 0.0), ("HopperBulletEnv-v0", "mmrs", 0.0), ("HopperBulletEnv-v0", "ride", 0.0),
+    ("HopperBulletEnv-v0", "rnd", 0.0), ("ALE/Alien-v5", "none", 0.25), ("ALE/Alien-v5", "mmrs", 0.0),
+    ("ALE/Alien-v5", "rnd", 0.25), ("ALE/Alien-v5", "ride", 0.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("env", "bonus", "sticky"), CASES)
+def test_a_run_that_was_cut_equals_one_that_was_not(tmp_path, env, bonus, sticky):
+    """Cut in a process of its own that is killed without warning; continued in this one."""
+    whole = small(tmp_path, env, bonus, name="whole")
+    whole = replace(whole, env=replace(whole.env, sticky=sticky))
+    train(whole)
+    cut = replace(whole, name="cut")
+    script = (
+        "import os, sys\n"
+        "from dataclasses import replace\n"
+        "from tests.experiments.test_train import small\n"
+        "from mmrs.experiments import train as module\n"
+        "from pathlib import Path\n"
+        f"config = small(Path({str(tmp_path)!r}), {env!r}, {bonus!r}, name='cut')\n"
+        f"config = replace(config, env=replace(config.env, sticky={sticky}))\n"
+        "save = module.store.save\n"
+        "module.store.save = lambda folder, step, tree: save(folder, step, tree) if step < 400 else os._exit(9)\n"
+        "module.train(config)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": "."}, check=False, capture_output=True
+    )
+    assert ended.returncode == 9, ended.stderr.decode()
+    assert len(rows(tmp_path / "cut")) >= 3  # rows after the last checkpoint will be written again
+    resume(cut.root / "cut", quiet=True)
+    assert rows(tmp_path / "cut") == rows(tmp_path / "whole")
+    same(weights(tmp_path / "cut"), weights(tmp_path / "whole"))
+
+
+def test_the_same_seed_gives_the_same_run_and_another_one_does_not(tmp_path):
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        train(replace(small(tmp_path, bonus="mmrs", name=name), seed=seed))
+    assert rows(tmp_path / "a") == rows(tmp_path / "b") != rows(tmp_path / "c")
+
+
+def test_weight_zero_equals_plain_ppo_bit_for_bit(tmp_path):
+    plain = small(tmp_path, name="plain")
+    weighted = small(tmp_path, bonus="rnd", name="weighted")
+    weighted = replace(weighted, bonus=replace(weighted.bonus, weight=0.0))
+    train(plain)
+    train(weighted)
+    a = store.load(tmp_path / "plain" / "checkpoints")[1]["trainer"]["network"]
+    b = store.load(tmp_path / "weighted" / "checkpoints")[1]["trainer"]["network"]
+    same(a, b)
+    heavy = replace(weighted, name="heavy", bonus=replace(weighted.bonus, weight=5.0))
+    train(heavy)
+    c = store.load(tmp_path / "heavy" / "checkpoints")[1]["trainer"]["network"]
+    assert any(not torch.equal(a[name], c[name]) for name in a)
+
+
+def test_metrics_tell_every_term_and_the_share_of_the_bonus(tmp_path):
+    run, code = train(small(tmp_path, bonus="mmrs"))
+    assert code == 0
+    last = rows(run.path)[-1]
+    for name in ("global", "local", "extrinsic"):
+        assert f"reward/{name}" in last
+        assert 0 <= last[f"reward/{name}_share"] <= 1
+    assert 0 < last["bonus_advantage_share"] < 1
+    assert {"life_return", "game_return", "kl", "entropy", "explained_variance", "policy_loss"} <= last.keys()
+    assert json.loads(run.config.read_text())["config"]["bonus"]["name"] == "mmrs"
+    assert list((run.path / "tensorboard").iterdir())
+
+
+def test_discrete_runs_report_coverage_and_fairness(tmp_path):
+    run, _ = train(small(tmp_path, "mmrs/Maze2D-v0", "jfi"))
+    coverage = [row["coverage"] for row in rows(run.path)]
+    assert coverage == sorted(coverage)
+    assert 0 < coverage[0] <= 1
+    assert 0 < rows(run.path)[-1]["fairness"] <= 1
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_saves_and_says_how_to_resume(tmp_path, number, code):
+    command = [sys.executable, "-m", "mmrs.cli", "train", "--env", "CartPole-v1", "--bonus", "none"]
+    command += ["--steps", "2000000", "--root", str(tmp_path), "--name", "run"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    record = tmp_path / "run" / "metrics.jsonl"
+    while not record.exists() or not record.stat().st_size:
+        time.sleep(0.05)
+        assert process.poll() is None
+    process.send_signal(number)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert "--resume" in said
+    step, tree = store.load(tmp_path / "run" / "checkpoints")
+    assert rows(tmp_path / "run")[-1]["step"] == step == tree["trainer"]["updates"] * 1024
+
+
+def test_a_number_that_is_not_finite_stops_the_run_and_reaches_no_disk(tmp_path):
+    config = small(tmp_path, steps=100 * 128)
+    trainer = build_trainer(config)
+    original = trainer.ppo.update
+    trainer.ppo.update = lambda batch, progress: {
+        **original(batch, progress), "policy_loss": float("nan") if trainer.updates == 4 else 0.0,
+    }  # fmt: skip
+    with pytest.raises(TrainingError, match=r"policy_loss became nan in update 5 \(step 640\)"):
+        for _ in trainer:
+            pass
+    trainer.collector.close()
+
+
+def test_a_fault_in_a_run_names_the_last_good_checkpoint(tmp_path, monkeypatch):
+    from mmrs.agents.ppo import PPO  # noqa: PLC0415
+
+    original = PPO.update
+    calls = iter(range(100))
+    broken = {"kl": float("inf")}
+    monkeypatch.setattr(PPO, "update", lambda *a: {**original(*a), **(broken if next(calls) == 4 else {})})
+    with pytest.raises(TrainingError, match=r"kl became inf.*The last checkpoint, of step 512"):
+        train(small(tmp_path))
+    assert "inf" not in (tmp_path / "run" / "metrics.jsonl").read_text()
+    assert len(rows(tmp_path / "run")) == 4
+
+
+def test_an_existing_run_is_never_overwritten(tmp_path):
+    run, _ = train(small(tmp_path))
+    before = run.metrics.read_bytes()
+    with pytest.raises(InputError, match="exists already"):
+        train(small(tmp_path))
+    assert run.metrics.read_bytes() == before
+
+
+def test_a_finished_run_stays_as_it_is(tmp_path):
+    run, _ = train(small(tmp_path))
+    before = run.metrics.read_bytes()
+    resume(run.path, quiet=True)
+    assert run.metrics.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["../out", "/tmp/out", "a/b", "", "..", "x\n", "x" * 200])
+def test_hostile_names_stay_inside_the_root(tmp_path, name):
+    root = tmp_path / "root"
+    if name:
+        with pytest.raises(MmrsError):
+            train(replace(small(root), name=name))
+    assert [p.name for p in tmp_path.iterdir()] in ([], ["root"])
+
+
+def test_another_number_of_threads_is_refused(tmp_path):
+    run, _ = train(small(tmp_path))
+    tree = store.load(run.checkpoints)[1]["trainer"]
+    trainer = build_trainer(small(tmp_path))
+    with pytest.raises(TrainingError, match="torch threads"):
+        trainer.restore({**tree, "threads": 7})
+    trainer.collector.close()
+
+
+def test_the_command_line_fits_the_defaults_to_the_environment(tmp_path, capsys):
+    assert main(["train", "--env", "CartPol-v1", "--bonus", "none"]) == 2
+    assert "CartPole-v1" in capsys.readouterr().err
+    assert main(["train", "--env", "CartPole-v1", "--bonus", "rdn", "--root", str(tmp_path)]) == 2
+    assert "rnd" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+    atari, bullet = default_config("Alien"), default_config("HopperBulletEnv-v0", "rnd")
+    assert atari.env.reward_clip
+    assert atari.ppo.learning_rate == 2.5e-4
+    assert bullet.env.normalise
+    assert (bullet.bonus.weight, bullet.bonus.centre) == (0.03, True)
+    literal = default_config("Alien", preset="paper-literal")
+    assert literal.ppo.learning_rate == 2.5e-3
+    with pytest.raises(InputError, match="atari"):
+        default_config("Alien", preset="atar")
+
+
+def test_bonus_options_reach_the_reward(tmp_path):
+    config = small(tmp_path, bonus="mmrs")
+    config = replace(config, bonus=replace(config.bonus, options=("k=7", "preset=paper")))
+    trainer = build_trainer(config)
+    assert trainer.bonus.config.k == 7
+    assert trainer.bonus.config.novelty == "sum"
+    trainer.collector.close()
+    with pytest.raises(InputError, match="name=value"):
+        build_trainer(replace(config, bonus=replace(config.bonus, options=("k",))))
+
+
+def test_reward_normalisation_divides_by_the_spread_of_the_return(tmp_path):
+    trainer = build_trainer(small(tmp_path, "HopperBulletEnv-v0"))
+    trainer.collector.start(0)
+    got = trainer.collector.collect()
+    scaled = trainer._extrinsic(got).double()
+    reward, done = got.reward.double().numpy(), got.rollout.done.numpy()
+    trace, seen = np.zeros(4), []
+    for t in range(len(reward)):
+        trace = trace * 0.99 + reward[t]
+        seen.extend(trace)
+        expected = np.clip(reward[t] / np.std(seen), -10, 10)
+        np.testing.assert_allclose(scaled[t].numpy(), expected, rtol=1e-4)
+        trace = np.where(done[t], 0.0, trace)
+    trainer.collector.close()
