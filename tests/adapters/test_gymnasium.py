@@ -115,6 +115,15 @@ class OneOfThem(gym.Env[Any, Any]):
         return obs[0], float(reward[0]), bool(terminated[0]), bool(truncated[0]), info
 
 
+def test_a_masked_reset_in_the_middle_is_refused() -> None:
+    """The reward's memory of that one environment could not be told that its episode is over."""
+    envs = BonusVectorWrapper(vector(AutoresetMode.DISABLED), "rnd")
+    envs.reset(seed=0)
+    envs.step(np.zeros(3, int))
+    with pytest.raises(InputError, match="middle of an episode"):
+        envs.reset(options={"reset_mask": np.array([True, False, False])})
+
+
 @MODES
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_gymnasium_s_own_checks(mode: AutoresetMode) -> None:
