@@ -1,0 +1,177 @@
+"""The documentation says what the code says: tags, names, links, defaults, commands, and the example of the README."""
+
+import ast
+import inspect
+import re
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from mmrs.cli import COMMANDS
+from mmrs.rewards import REWARDS, MMRSConfig
+from mmrs.rewards.mmrs import MMRS
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "mmrs"
+README, DEVIATIONS = ROOT / "README.md", ROOT / "docs" / "deviations.md"
+PAGES = [README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+AWAITED = {ROOT / "docs" / "speed.md"}
+"""Pages that may still be missing."""
+COMMENT = re.compile(r"# (Deviation|Unstated)\b")
+ACCOUNT = re.compile(r"`([DU]) ([\w/]+\.py): ([^`]+)`")
+CODE_NAME = re.compile(r"`([\w/.]+\.py)(?:::([\w.]+))?`")
+LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+FORBIDDEN = re.compile(r"/work/|\bsessions?\b|\bhelpers?\b", re.IGNORECASE)
+
+
+# --- tags -------------------------------------------------------------------------------------------------------------
+
+
+def tags() -> list[tuple[str, str, str]]:
+    """Kind (D or U), file and line of each tag in the source."""
+    found = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        for line in path.read_text().splitlines():
+            found += [(kind[0], str(path.relative_to(SOURCE)), line) for kind in COMMENT.findall(line)]
+    return found
+
+
+def accounts(text: str) -> list[tuple[str, str, str]]:
+    return ACCOUNT.findall(text)
+
+
+def test_every_tag_of_the_source_is_accounted_for_once():
+    known = accounts(DEVIATIONS.read_text())
+    for kind, file, line in tags():
+        fitting = [words for k, f, words in known if (k, f) == (kind, file) and words in line]
+        assert len(fitting) == 1, f"{file}: {line.strip()!r} has {len(fitting)} rows in docs/deviations.md, expected 1"
+
+
+def test_every_account_has_its_tag():
+    found = tags()
+    for kind, file, words in accounts(DEVIATIONS.read_text()):
+        lines = [line for k, f, line in found if (k, f) == (kind, file) and words in line]
+        assert len(lines) == 1, f"docs/deviations.md names {words!r} in {file}: {len(lines)} tags fit, expected 1"
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def names_in(path: Path) -> set[str]:
+    """Functions, classes and constants of a module, members of a class as Class.member."""
+    found: set[str] = set()
+
+    def read(body: list[ast.stmt], prefix: str) -> None:
+        for node in body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                found.add(prefix + node.name)
+                if isinstance(node, ast.ClassDef):
+                    read(node.body, f"{prefix}{node.name}.")
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            found.update(prefix + target.id for target in targets if isinstance(target, ast.Name))
+
+    read(ast.parse(path.read_text()).body, "")
+    return found
+
+
+@EVERY_PAGE
+def test_files_and_functions_named_exist(page):
+    for file, name in CODE_NAME.findall(FENCE.sub("", page.read_text())):
+        places = [root / file for root in (SOURCE, ROOT) if (root / file).is_file()]
+        assert places, f"{page.name} names {file}, which does not exist"
+        assert not name or name in names_in(places[0]), f"{page.name} names {name} in {file}, which has no such thing"
+
+
+def test_the_map_has_every_equation_and_algorithm_line_figure_and_table():
+    text = (ROOT / "docs" / "paper.md").read_text()
+    rows = re.findall(r"^\| ([^|]+?) \|", text, re.MULTILINE)
+    assert [row for row in rows if re.fullmatch(r"\(\d+\)", row)] == [f"({n})" for n in range(1, 25)]
+    for kind, last in {"Definition": 2, "Lemma": 2, "Theorem": 1, "Fig.": 5, "Table": 5}.items():
+        for n in range(1, last + 1):
+            assert any(row.startswith(f"{kind} {n}") for row in rows), f"{kind} {n}"
+    assert {"1", "2", "3", "4", "5 to 8", "9", "10", "11"} <= set(rows)  # Algorithm 1
+    for row in (line for line in text.splitlines() if line.startswith("| (")):
+        assert CODE_NAME.search(row) or "not implemented, because" in row, row
+
+
+# --- links and words --------------------------------------------------------------------------------------------------
+
+
+@EVERY_PAGE
+def test_relative_links_resolve(page):
+    for link in LINK.findall(FENCE.sub("", page.read_text())):
+        if re.match(r"[a-z]+:", link):
+            continue
+        target = (page.parent / link.partition("#")[0]).resolve() if not link.startswith("#") else page
+        assert target.exists() or target in AWAITED, f"{page.name} links to {link}, which does not exist"
+
+
+@EVERY_PAGE
+def test_pages_speak_of_the_project_alone(page):
+    assert not FORBIDDEN.search(page.read_text())
+
+
+@EVERY_PAGE
+def test_lines_of_prose_are_short(page):
+    prose = (line for line in FENCE.sub("", page.read_text()).splitlines() if not line.startswith("|"))
+    assert [line for line in prose if len(line) > 120] == []
+
+
+# --- the README -------------------------------------------------------------------------------------------------------
+
+
+def test_the_readme_example_runs():
+    (code,) = re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.DOTALL | re.MULTILINE)
+    short = code.replace("range(100)", "range(2)").replace("range(128)", "range(16)")
+    assert short.count("range(2)") == short.count("range(16)") == 1
+    scope: dict[str, object] = {}
+    exec(compile(short, "README.md", "exec"), scope)
+    assert scope["intrinsic"].shape == (16, 8)
+    assert scope["bonus"].updates == 2
+    scope["envs"].close()
+
+
+def test_the_readme_shows_every_command_and_no_other():
+    blocks = "\n".join(FENCE.findall(README.read_text()))
+    assert set(re.findall(r"^mmrs (\w+)", blocks, re.MULTILINE)) == COMMANDS.keys()
+
+
+def test_the_readme_table_tells_who_is_causal():
+    rows = re.findall(r"^\| (`[^|]+) \|[^|]+\| (yes|no) \|$", README.read_text(), re.MULTILINE)
+    told = {name: causal == "yes" for cell, causal in rows for name in re.findall(r"`(\w+)`", cell)}
+    assert told == {name: kind.causal for name, kind in built_in().items()}
+
+
+# --- rewards ----------------------------------------------------------------------------------------------------------
+
+
+def built_in() -> dict[str, type]:
+    """Names and classes of the package's own rewards: other tests may have registered theirs."""
+    made = {name: factory.func if isinstance(factory, partial) else factory for name, factory in REWARDS.items()}
+    return {name: kind for name, kind in made.items() if kind.__module__.startswith("mmrs.")}
+
+
+def options(name: str) -> dict[str, object]:
+    """The options of a reward with their defaults; what every reward takes, or what its name fixes, left out."""
+    factory = REWARDS[name]
+    if factory is MMRS:
+        return {field.name: field.default for field in fields(MMRSConfig)}
+    fixed = factory.keywords if isinstance(factory, partial) else {}
+    known = inspect.signature(factory).parameters.values()
+    return {p.name: p.default for p in known if p.kind is p.KEYWORD_ONLY and p.name not in {"seed", *fixed}}
+
+
+def test_rewards_page_has_every_option_with_its_default():
+    sections = re.split(r"^## ", (ROOT / "docs" / "rewards.md").read_text(), flags=re.MULTILINE)[1:]
+    told = {}
+    for section in sections:
+        table = section.partition("| option | default | meaning |")[2]
+        rows = re.findall(r"^\| `(\w+)` \| ([^|]+?) \|", table, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", section.partition("\n")[0]):
+            told[name] = {option: ast.literal_eval(default) for option, default in rows}
+    for name in built_in():
+        assert told[name] == options(name), name
