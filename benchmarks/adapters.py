@@ -11,13 +11,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import gymnasium as gym
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 
+import mmrs
 from benchmarks.timing import threads
 from mmrs.adapters.sb3 import BonusCallback
 
 TARGET = 0.03
+SINGLE = gym.make("CartPole-v1")
 SETTINGS: dict[str, dict[str, Any]] = {
     "8 environments, 128 steps": {"n_envs": 8, "n_steps": 128},
     "1 environment, 2048 steps (SB3's default)": {"n_envs": 1, "n_steps": 2048},
@@ -61,7 +64,8 @@ def measure(settings: dict[str, Any], reward: str, rollouts: int, repeats: int) 
     plain, total, reward_s, callback_s = [], [], [], []
     for _ in range(repeats):
         plain.append(seconds(settings, None, rollouts))
-        callback = Timed(reward, weight=0.0)  # all is computed, and both runs take the very same steps
+        # Made beforehand, as it is made once; weight 0, so that all is computed and both runs take the same steps.
+        callback = Timed(mmrs.make(reward, SINGLE.observation_space, SINGLE.action_space), weight=0.0)
         total.append(seconds(settings, callback, rollouts))
         reward_s.append(callback.reward_s)
         callback_s.append(callback.callback_s - callback.reward_s)
