@@ -26,7 +26,9 @@ check: $(STAMP)
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 
+# The peer's own requirements cannot be met beside ours, so it goes to a folder of its own, without them.
 bench: $(STAMP)
+	$(BIN)/pip install --quiet --no-deps --target .peers/rllte rllte-core==1.0.1 termcolor==2.5.0 pynvml==11.5.0
 	$(BIN)/python -m benchmarks
 
 clean:
