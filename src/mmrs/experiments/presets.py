@@ -17,7 +17,6 @@ ATARI = TrainConfig(
 BULLET = TrainConfig(
     # Sec. 6.3 says "no normalization", but the cited code normalises both, and the weights of the paper assume it.
     env=EnvConfig("HopperBulletEnv-v0", normalise=True),
-    bonus=BonusConfig(options=()),
     steps=10_000_000,  # Sec. 6.3
 )
 # Every number as printed where it differs from the code that the paper cites, with the literal reward.
@@ -55,6 +54,6 @@ def default_config(env: str | None = None, bonus: str | None = None, preset: str
     config = PRESETS[preset]
     if env:
         config = replace(config, env=replace(config.env, id=env))
-    if bonus:
+    if bonus and bonus != config.bonus.name:
         config = replace(config, bonus=default_bonus(bonus))
     return config

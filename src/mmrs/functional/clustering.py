@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mmrs.functional.neighbours import centred, squared_distances
+from mmrs.functional.neighbours import centred
 
 TRIALS = 8
 """Candidates for each next centre, the best of which is taken: plain k-means++ ends a tenth above the inertia of
@@ -61,18 +61,20 @@ def _plus_plus(held: Tensor, weight: Tensor, draws: Tensor) -> Tensor:
     """Centres ``[G, k, d]``: candidates drawn in proportion to the squared distance so far, the one that lowers it most
     taken (greedy k-means++)."""
     rows = torch.arange(len(held), device=held.device)
-    # Every candidate is a state, so one product serves all k draws. The floor keeps a draw possible where all states
-    # are taken (fewer distinct states than k), and is too small to matter elsewhere.
-    d2 = squared_distances(held, held)
+    lengths = held.square().sum(-1)  # [G, L]
+    # The floor keeps a draw possible where all states are taken (fewer distinct than k); elsewhere it does not matter.
     floor = torch.finfo(held.dtype).tiny ** 0.5
-    d2 = (d2 + floor) * weight.unsqueeze(1)
     nearest = weight
     picks: list[Tensor] = []
     for draw in draws:  # [G, trials]
         total = nearest.cumsum(1)
         pick = torch.searchsorted(total, draw.to(held.dtype) * total[:, -1:], right=True).clamp_max(held.shape[1] - 1)
-        closer = d2[rows.unsqueeze(1), pick]  # [G, trials, L]
-        closer = torch.minimum(nearest.unsqueeze(1), closer) if picks else closer
+        chosen = held[rows.unsqueeze(1), pick]  # [G, trials, d]
+        apart = torch.baddbmm(
+            lengths.unsqueeze(1), chosen, held.transpose(1, 2), alpha=-2.0
+        )  # less |chosen|², added next
+        closer = (apart + lengths.gather(1, pick).unsqueeze(-1)).clamp_min_(floor) * weight.unsqueeze(1)
+        closer = torch.minimum(nearest.unsqueeze(1), closer) if picks else closer  # [G, trials, L]
         best = closer.sum(-1).argmin(1)
         nearest = closer[rows, best]
         picks.append(pick[rows, best])

@@ -1,0 +1,19 @@
+"""It learns: the short runs; `benchmarks/learning.py` has the long ones."""
+
+from dataclasses import replace
+
+import pytest
+
+from mmrs.experiments.evaluate import EvalConfig, evaluate
+from mmrs.experiments.presets import default_config
+from mmrs.experiments.train import train
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cartpole_is_solved_within_100k_steps(tmp_path, seed):
+    config = replace(default_config("CartPole-v1", "none"), seed=seed, root=tmp_path, name="run", quiet=True)
+    assert config.steps == 100_000
+    run, code = train(replace(config, device="cpu"))
+    assert code == 0
+    result = evaluate(EvalConfig(run.path, episodes=20))
+    assert result.full_game.mean >= 475
