@@ -3,21 +3,31 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEMO_STAMP := $(VENV)/.installed-demo
+INSTALL = $(BIN)/pip install --quiet --constraint constraints.txt --editable
 
 .PHONY: demo test check bench setup clean
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test,check]'
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(STAMP): pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) '.[test,check]'
+	touch $@ $(DEMO_STAMP)
+
+# The demo needs little of what the tests need: no Ray, no Stable-Baselines3.
+$(DEMO_STAMP): pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) '.[maze,report]'
 	touch $@
 
-demo: $(STAMP)
-	$(BIN)/mmrs demo --out runs/demo
+demo: $(DEMO_STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/mmrs demo --out runs/demo
 
+# One thread a process: two workers share two cores, and threads that wait for each other cost more than they give.
 test: check
-	$(BIN)/pytest --numprocesses 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist worksteal
 
 check: $(STAMP)
 	$(BIN)/ruff check .
