@@ -177,3 +177,14 @@ def test_without_numba_the_error_names_the_extra_and_saved_mazes_still_work(tmp_
         "except MissingExtraError as error: print(error)"
     )
     assert "pip install 'mmrs[maze]'" in done.stdout, done.stderr
+
+
+def test_building_a_maze_leaves_the_callers_arrays_alone():
+    known = generate(5, "plus", 3)
+    walls, portals = known.walls.copy(), known.portals.copy()
+    maze = build(walls, portals)
+    walls[0, 0] = False
+    portals[:] = 0
+    assert (maze.walls == known.walls).all()
+    assert (maze.portals == known.portals).all()
+    assert not maze.walls.flags.writeable

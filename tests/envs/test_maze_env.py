@@ -190,3 +190,15 @@ def test_gridworld_has_no_walls_inside():
     assert env.render().count("|") == 8
     with pytest.raises(InputError):
         gym.make("mmrs/GridWorld-v0", size=1)
+
+
+@pytest.mark.parametrize("name", ["mmrs/Maze2D-v0", "mmrs/GridWorld-v0"])
+@pytest.mark.parametrize("action", [-1, 4, 7, 1.5, "N", None])
+def test_an_action_that_is_none_is_refused_with_the_range_and_moves_nobody(name, action):
+    env = gym.make(name, size=4).unwrapped
+    env.reset(seed=0)
+    with pytest.raises(InputError, match=f"from 0 to 3.*not {action!r}"):
+        env.step(action)
+    assert env.visits.sum() == 1
+    for good in (2, np.int64(2), np.array(2)):
+        assert env.step(good)[0] in range(16)

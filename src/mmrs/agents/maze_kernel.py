@@ -23,24 +23,14 @@ from mmrs.agents.maze_options import (
     VANILLA,
     WalkOptions,
 )
-from mmrs.envs.compiled import jit, parallel_jit, prange
+from mmrs.envs.compiled import STRIDE, jit, mix, parallel_jit, prange
 
-_STRIDE = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
 _SALT = np.uint64(0x6167656E74)
 _LOW = np.uint64(0xFFFFFFFF)
-_THREE, _U27, _U30, _U31, _U32 = np.uint64(3), np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
+_THREE, _U32 = np.uint64(3), np.uint64(32)
 # The j-th set bit of each of the 16 sets of best actions, and the size of each set: a tie costs no branch.
 _CHOICE = np.array([([d for d in range(4) if mask >> d & 1] + [0] * 4)[:4] for mask in range(16)], np.int64)
 _WIDTH = np.array([max(1, bin(mask).count("1")) for mask in range(16)], np.uint64)
-
-
-@jit
-def _mix(z: Any) -> Any:
-    z = (z ^ (z >> _U30)) * _MIX_1
-    z = (z ^ (z >> _U27)) * _MIX_2
-    return z ^ (z >> _U31)
 
 
 @jit
@@ -101,7 +91,7 @@ def _walk(nxt: Any, o: Any, seed: Any, q: Any, path: Any, resets: Any) -> Any:  
     learns_potential = o.method in (JFI, ENTROPY, COVERAGE)
     cost = o.step_cost / states
     threshold = np.uint64(o.epsilon * 4294967296.0)
-    rng = _mix(seed * _STRIDE + _SALT)
+    rng = mix(seed * STRIDE + _SALT)
     seen[0] = True
     covered, episodes, step = 1, 0, 0
     visits, squares, distinct, spread = 0, 0, 0, 0.0
@@ -125,8 +115,8 @@ def _walk(nxt: Any, o: Any, seed: Any, q: Any, path: Any, resets: Any) -> Any:  
         while left > 0 and not ended:
             left -= 1
             step += 1
-            rng += _STRIDE
-            action = _choose(q, state, _mix(rng), threshold, o.first_ties)
+            rng += STRIDE
+            action = _choose(q, state, mix(rng), threshold, o.first_ties)
             other = nxt[state, action]
             count = counts[other]
             counts[other] = count + 1

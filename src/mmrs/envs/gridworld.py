@@ -8,8 +8,8 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from mmrs.envs.maze import Maze, build, check_size
-from mmrs.envs.maze_render import draw, write
+from mmrs.envs.maze import Maze, build, check_size, checked_action
+from mmrs.envs.maze_render import show
 
 
 class GridWorld(gym.Env[Any, Any]):
@@ -46,17 +46,13 @@ class GridWorld(gym.Env[Any, Any]):
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
         """Walk one cell; the reward is always 0."""
-        self._state = int(self.maze.nxt[self._state, action])
+        self._state = int(self.maze.nxt[self._state, checked_action(action)])
         self.visits[self._state] += 1
         return self._state, 0.0, False, False, {}
 
     def render(self) -> Any:
         """Text (`ansi`) or a picture ``[H, W, 3]`` (`rgb_array`) of the cells and their visits."""
-        if self.render_mode == "ansi":
-            return write(self.maze, self.visits, self._state)
-        if self.render_mode == "rgb_array":
-            return draw(self.maze, self.visits, self._state)
-        return None
+        return show(self.render_mode, self.maze, self.visits, self._state)
 
 
 def open_grid(size: int) -> Maze:

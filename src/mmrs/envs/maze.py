@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -105,7 +106,8 @@ def build(walls: NDArray[np.bool_], portals: ArrayLike = (), kind: str = "custom
     size = int(np.sqrt(len(walls)))
     if walls.shape != (size * size, 4) or size < 2:
         raise InputError(f"walls must be [S, 4] with S a square of 2 or more, not {list(walls.shape)}")
-    pairs = np.asarray(portals, np.int32).reshape(-1, 2)
+    # Copies: the arrays are locked below, and the caller's own must stay as they are.
+    walls, pairs = walls.copy(), np.array(portals, np.int32).reshape(-1, 2)
     _check_walls(walls.reshape(size, size, 4))
     _check_portals(pairs, size * size)
     partner = np.arange(size * size, dtype=np.int32)
@@ -124,6 +126,18 @@ def check_size(size: int) -> None:
     """Refuse a maze size that is no whole number from 2 to `MAX_SIZE`."""
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or not 2 <= size <= MAX_SIZE:
         raise InputError(f"the size of a maze must be a whole number from 2 to {MAX_SIZE}, not {size!r}")
+
+
+def checked_action(action: int) -> int:
+    """The action as a plain number; one that is none of `DIRECTIONS` is refused."""
+    try:
+        number = operator.index(action)
+    except TypeError:
+        number = -1
+    if not 0 <= number < len(DIRECTIONS):
+        names = ", ".join(DIRECTIONS)
+        raise InputError(f"an action must be a whole number from 0 to {len(DIRECTIONS) - 1} ({names}), not {action!r}")
+    return number
 
 
 def check_kind(kind: str) -> None:

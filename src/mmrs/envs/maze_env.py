@@ -9,8 +9,8 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from mmrs.envs.maze import GOALS, START, Maze, generate
-from mmrs.envs.maze_render import draw, write
+from mmrs.envs.maze import GOALS, START, Maze, checked_action, generate
+from mmrs.envs.maze_render import show
 from mmrs.errors import InputError, near_matches
 
 Step = tuple[int, float, bool, bool, dict[str, Any]]
@@ -73,7 +73,7 @@ class Maze2D(gym.Env[Any, Any]):
 
     def step(self, action: int) -> Step:
         """Walk one cell N, S, E or W, through a portal where one lies there."""
-        self._state = state = self._next[self._state][action]
+        self._state = state = self._next[self._state][checked_action(action)]
         self._steps += 1
         self.visits[state] += 1
         terminated = self.goal_ends and state == self.maze.goal
@@ -82,8 +82,4 @@ class Maze2D(gym.Env[Any, Any]):
 
     def render(self) -> Any:
         """Text (`ansi`) or a picture ``[H, W, 3]`` (`rgb_array`) of walls, portals, agent and visits."""
-        if self.render_mode == "ansi":
-            return write(self.maze, self.visits, self._state)
-        if self.render_mode == "rgb_array":
-            return draw(self.maze, self.visits, self._state)
-        return None
+        return show(self.render_mode, self.maze, self.visits, self._state)

@@ -11,30 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmrs.envs.compiled import jit, parallel_jit, prange
+from mmrs.envs.compiled import STRIDE, jit, mix, parallel_jit, prange
 
 MAX_DRAWS = 10_000
 _SALT = np.uint64(0x6D617A65)  # keeps a maze's stream apart from that of the agent with the same seed
-_STRIDE, _MIX_1, _MIX_2 = (
-    np.uint64(0x9E3779B97F4A7C15),
-    np.uint64(0xBF58476D1CE4E5B9),
-    np.uint64(0x94D049BB133111EB),
-)
-_U27, _U30, _U31, _U32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
-
-
-@jit
-def _mix(z: Any) -> Any:
-    z = (z ^ (z >> _U30)) * _MIX_1
-    z = (z ^ (z >> _U27)) * _MIX_2
-    return z ^ (z >> _U31)
+_U32 = np.uint64(32)
 
 
 @jit
 def _below(rng: Any, n: Any) -> Any:
     """A random integer in [0, n) from the splitmix64 stream whose state is `rng[0]`."""
-    rng[0] += _STRIDE
-    return np.int64(((_mix(rng[0]) >> _U32) * np.uint64(n)) >> _U32)
+    rng[0] += STRIDE
+    return np.int64(((mix(rng[0]) >> _U32) * np.uint64(n)) >> _U32)
 
 
 @jit
@@ -164,7 +152,7 @@ def _draw_one(size: Any, plus: Any, goal_ends: Any, seed: Any, open_: Any, partn
     """Draw until every cell is reachable; the number of draws, or 0 where `MAX_DRAWS` did not do."""
     cells = size * size
     rng = np.empty(1, np.uint64)
-    rng[0] = _mix(seed * _STRIDE + _SALT)
+    rng[0] = mix(seed * STRIDE + _SALT)
     # The root may be carved into once more, so the stack can hold one cell more than there are.
     stack, order, flags = np.empty(cells + 2, np.int64), np.empty(cells, np.int64), np.empty(cells, np.bool_)
     for draw in range(1, MAX_DRAWS + 1):

@@ -17,6 +17,15 @@ PORTAL_COLOURS = ((86, 180, 233), (230, 159, 0), (0, 158, 115), (204, 121, 167),
 Picture = NDArray[np.uint8]
 
 
+def show(mode: str | None, maze: Maze, visits: NDArray[np.int64], agent: int) -> str | Picture | None:
+    """What an environment's `render` returns: text (`ansi`), a picture ``[H, W, 3]`` (`rgb_array`) or nothing."""
+    if mode == "ansi":
+        return write(maze, visits, agent)
+    if mode == "rgb_array":
+        return draw(maze, visits, agent)
+    return None
+
+
 def heat(visits: NDArray[np.int64]) -> NDArray[np.float64]:
     """Visits on a scale from 0 (none) to 1 (most), by their logarithm: early on one cell has nearly all."""
     logs = np.log1p(visits.astype(np.float64))
