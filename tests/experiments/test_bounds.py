@@ -191,6 +191,25 @@ def test_one_state_space_and_no_walks_still_make_tables_and_figures(tmp_path, ca
     assert len(list(tmp_path.iterdir())) == 7
 
 
+def test_every_number_is_readable_in_a_pipe_of_eighty_columns(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    config = replace(SMALL, out=tmp_path, samples=(128, 200, 300, 500, 1024, 2000, 3000, 5000, 8000, 10_000))
+    bounds(config)
+    printed = capsys.readouterr().out
+    assert "…" not in printed
+    lines = printed.splitlines()
+    cells = simulate(config).cells
+    for cell in cells:
+        row = [cell.source, f"{cell.l1_quantile:.2f}", f"{cell.l1_constant:.1f}", f"{cell.entropy_bound:.3f}"]
+        if cell.source == "iid uniform":
+            row = [f" {cell.states} ", f" {cell.samples} ", f"{cell.jain_mean:.4f}", f"{cell.jain_formula:.4f}"]
+            row += [f"{cell.entropy_bias:.4f}", f"{cell.entropy_bias_formula:.4f}"]
+        if cell.source == "iid uniform" or cell.source.startswith("walk"):
+            assert any(all(text in line for text in row) for line in lines), row
+    needed = [c.l1_constant for c in cells if (c.source, c.states) == ("iid uniform", 16)]
+    assert f"{min(needed):.2f}-{max(needed):.2f}" in printed
+
+
 def test_command_writes_json_and_figures_and_prints_where_the_bounds_fail(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "140")
     bounds(replace(SMALL, out=tmp_path))

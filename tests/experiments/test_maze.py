@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from mmrs.errors import InputError
 from mmrs.experiments import maze as experiment
 from mmrs.experiments.maze import MazeConfig, check, maze, run
 from mmrs.experiments.maze_stats import mean_interval, ratio_interval, why_slower
-from mmrs.experiments.maze_table import show
+from mmrs.experiments.maze_table import notes, show
 from mmrs.experiments.maze_trace import trace
 
 ACCEPTANCE = {  # kind, size: least lower end of the ratio's interval, largest mean of JFI
@@ -185,7 +186,21 @@ def test_capped_means_are_marked_as_lower_bounds():
     result = run(MazeConfig(sizes=(5,), kinds=("perfect",), mazes=20, step_cap=2))
     assert result.cell("perfect", 5, "vanilla").censored == 20
     show(result, console)
-    assert "lower bound" in console.export_text()
+    printed = " ".join(console.export_text().split())
+    assert "enter the mean at the cap: it is a lower bound" in printed
+    assert "ratio is no bound, neither lower nor upper (both were capped): jfi on perfect 5." in printed
+
+
+@pytest.mark.parametrize(
+    ("vanilla", "jfi", "meaning"),
+    [(3, 0, "ratio is a lower bound"), (0, 2, "ratio is an upper bound"), (3, 2, "ratio is no bound"), (0, 0, None)],
+)
+def test_a_ratio_of_capped_means_is_called_what_it_is(hundred, vanilla, jfi, meaning):
+    cells = [hundred.cell("plus", 5, "vanilla"), hundred.cell("plus", 5, "jfi")]
+    capped = [replace(cell, censored=number) for cell, number in zip(cells, (vanilla, jfi), strict=True)]
+    said = [line for line in notes(replace(hundred, cells=tuple(capped))) if line.startswith("ratio is")]
+    assert len(said) == (meaning is not None)
+    assert all(line.startswith(meaning) and line.endswith("jfi on plus 5.") for line in said)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from mmrs.envs.maze import KINDS, check_size, generate_many
 from mmrs.errors import InputError
 from mmrs.experiments import bounds_cells as sim
 from mmrs.experiments.bounds_tables import bounds_tables
+from mmrs.experiments.wide_table import print_whole
 from mmrs.report.bounds_figures import draw_bounds
 from mmrs.report.canvas import new_figure
 from mmrs.report.files import output_folder, write_whole
@@ -143,7 +144,10 @@ def bounds(config: BoundsConfig) -> None:
     paths += draw_bounds(plain, folder)
     console = Console()
     for table in bounds_tables(result):
-        console.print(table)
+        if isinstance(table, str):
+            console.print(table, soft_wrap=True)
+        else:
+            print_whole(table, console)
     console.print(f"{result.seconds:.1f} s. Written: " + ", ".join(map(str, paths)), soft_wrap=True)
 
 

@@ -7,11 +7,18 @@ from rich.console import Console
 from rich.table import Table
 
 from mmrs.experiments.maze_result import MazeCell, MazeResult
+from mmrs.experiments.wide_table import print_whole
 
 _MARKS = {"baseline": "", "faster": "[green]▲[/]", "slower": "[red]▼[/]", "undecided": "="}
 _TITLES = {
     "coverage": "Steps until every cell was seen (coverage: the goal is an ordinary cell)",
     "literal": "Steps until every cell was seen (literal: the goal pays 1 and ends the episode)",
+}
+
+_RATIO_OF_CAPPED = {
+    (True, False): "ratio is a lower bound (vanilla alone was capped)",
+    (False, True): "ratio is an upper bound (the method alone was capped)",
+    (True, True): "ratio is no bound, neither lower nor upper (both were capped)",
 }
 
 
@@ -26,12 +33,10 @@ def show(result: MazeResult, console: Console) -> None:
         for row, cell in zip(rows, result.cells, strict=True):
             row.insert(5, f"{100 * cell.covered:.1f}")
     for heading in headings:
-        table.add_column(heading, justify="left" if heading in ("maze", "method") else "right", no_wrap=True)
+        table.add_column(heading, justify="left" if heading in ("maze", "method") else "right")
     for row, cell in zip(rows, result.cells, strict=True):
         table.add_row(*row, end_section=cell.method == result.cells[-1].method)
-    # Below this width numbers would be cut short; a narrow terminal wraps the lines instead.
-    wide = Console(file=console.file, width=max(console.width, 110), no_color=console.no_color)
-    wide.print(table)
+    print_whole(table, console)
     for line in notes(result):
         console.print(line, highlight=False, soft_wrap=True)
 
@@ -52,6 +57,7 @@ def notes(result: MazeResult) -> list[str]:
     lines = ["ratio: mean of vanilla / mean of the method on the same mazes; ▲ faster, ▼ slower, = undecided."]
     if any(cell.censored for cell in cells):
         lines.append("> some runs hit the step cap and enter the mean at the cap: it is a lower bound.")
+        lines += _ratio_bounds(result)
     for method, reason in dict.fromkeys((c.method, c.reason) for c in cells if c.verdict == "slower"):
         where = [f"{c.kind} {c.size}" for c in cells if (c.method, c.reason) == (method, reason)]
         lines.append(f"{method} loses on {', '.join(where)}: {reason}.")
@@ -61,3 +67,15 @@ def notes(result: MazeResult) -> list[str]:
     pace = f"{result.env_steps:.3g} steps in {result.seconds:.1f} s"
     lines.append(f"{cells[0].mazes} mazes a row, {pace} ({result.env_steps / result.seconds:.2g}/s).")
     return lines
+
+
+def _ratio_bounds(result: MazeResult) -> list[str]:
+    """What capped runs make of a ratio: a bound where one of the two means is one, nothing where both are."""
+    places: dict[str, list[str]] = {}
+    for cell in result.cells:
+        if cell.ratio is None:
+            continue
+        capped = result.cell(cell.kind, cell.size, "vanilla").censored > 0, cell.censored > 0
+        if any(capped):
+            places.setdefault(_RATIO_OF_CAPPED[capped], []).append(f"{cell.method} on {cell.kind} {cell.size}")
+    return [f"{meaning}: {', '.join(where)}." for meaning, where in places.items()]
