@@ -73,6 +73,16 @@ def test_parts_add_up_and_the_last_state_is_the_true_one(mode: AutoresetMode) ->
     assert ends > 3
 
 
+def test_whole_number_rewards_do_not_round_the_bonus_away() -> None:
+    class Whole(gym.vector.VectorWrapper[Any, Any, Any]):
+        def step(self, actions: Any) -> Any:
+            obs, reward, *rest = self.env.step(actions)
+            return obs, reward.astype(np.int64), *rest
+
+    rows = walk(BonusVectorWrapper(Whole(vector(AutoresetMode.SAME_STEP, pays=1.0)), Constant))
+    assert all((row["reward"] == 1.5).all() and (row["extrinsic_reward"] == 1).all() for row in rows)
+
+
 @MODES
 def test_step_by_step_equals_one_long_rollout(mode: AutoresetMode) -> None:
     envs = BonusVectorWrapper(vector(mode, "discrete"), "jfi", train_every=10_000)

@@ -143,22 +143,21 @@ def test_terminal_transition_is_paid_for_its_true_last_state(kind: str) -> None:
 
 def test_memory_runs_through_rollouts_and_episodes() -> None:
     """Counts of an episode go on in the next rollout, as if there had been one long one."""
-    seen: list[tuple[Any, np.ndarray]] = []
+    seen: list[Any] = []
 
     class Watched(BonusCallback):
         def _rollout(self) -> Any:
-            rollout = super()._rollout()
-            seen.append((rollout, None))
-            return rollout
+            seen.append(super()._rollout())
+            return seen[-1]
 
     callback = Watched("jfi")
     learn(A2C, callback, steps=2 * 5 * 12, env=DummyVecEnv([partial(line, "discrete")] * 2), n_steps=5)
     whole = mmrs.Rollout(
-        obs=torch.cat([*(r.obs[:-1] for r, _ in seen), seen[-1][0].obs[-1:]]),
-        actions=torch.cat([r.actions for r, _ in seen]),
-        terminated=torch.cat([r.terminated for r, _ in seen]),
-        truncated=torch.cat([r.truncated for r, _ in seen]),
-        final_obs=torch.cat([r.final_obs for r, _ in seen]),
+        obs=torch.cat([*(r.obs[:-1] for r in seen), seen[-1].obs[-1:]]),
+        actions=torch.cat([r.actions for r in seen]),
+        terminated=torch.cat([r.terminated for r in seen]),
+        truncated=torch.cat([r.truncated for r in seen]),
+        final_obs=torch.cat([r.final_obs for r in seen]),
     )
     _, memory = callback.reward.compute(whole)
     assert torch.equal(callback.hosted.memory["counts"], memory["counts"])

@@ -17,6 +17,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     pytest.importorskip("torchrl.collectors")
 from torchrl.collectors import Collector  # noqa: E402
+from torchrl.collectors.utils import split_trajectories  # noqa: E402
 from torchrl.envs import SerialEnv  # noqa: E402
 from torchrl.envs.libs.gym import GymWrapper  # noqa: E402
 from torchrl.modules import ValueOperator  # noqa: E402
@@ -96,7 +97,31 @@ def test_memory_runs_through_batches(envs: int) -> None:
     assert rollouts[0].obs.unique().tolist() == [0, 1, 2, 3, 4][: len(rollouts[0].obs.unique())]
 
 
+def test_state_numbers_are_not_taken_for_one_hot() -> None:
+    """Also where a batch has as many steps as there are states."""
+    space = line("discrete").observation_space
+    batch = batches("discrete")[0][:, : space.n].clone()
+    expected = BonusHook(mmrs.make("jfi", space, SPACES[1])).rollout(batch)
+    for part in (batch, batch["next"]):
+        part["observation"] = part["observation"].long().argmax(-1)
+    found = BonusHook(mmrs.make("jfi", space, SPACES[1])).rollout(batch)
+    assert torch.equal(expected.obs, found.obs)
+
+
+def test_a_reset_between_batches_starts_new_episodes() -> None:
+    space = line("discrete").observation_space
+    hook, batch = BonusHook(mmrs.make("jfi", space, SPACES[1])), batches("discrete")[0][:, :4].clone()
+    hook(batch.clone())
+    paid = batch.clone()
+    hook(paid)  # the collector was reset: the same first steps again
+    first = batch.clone()
+    BonusHook(mmrs.make("jfi", space, SPACES[1]))(first)
+    assert torch.equal(paid["next", "reward"], first["next", "reward"])
+
+
 def test_errors_say_what_to_do() -> None:
-    batch = torch.stack(batches(count=2))
+    first, second = batches(count=2)
     with pytest.raises(InputError, match=r"expected \[T\] or \[N, T\]"):
-        BonusHook(Reached(*SPACES)).rollout(batch)
+        BonusHook(Reached(*SPACES)).rollout(torch.stack([first, second]))
+    with pytest.raises(InputError, match="split_trajs=False"):
+        BonusHook(Reached(*SPACES))(split_trajectories(first))

@@ -74,7 +74,9 @@ class BonusVectorWrapper(VectorWrapper[Any, Any, Any], gym.utils.RecordConstruct
         obs, extrinsic, terminated, truncated, info = self.env.step(actions)
         self._recorder.add(actions, obs, terminated, truncated, info)
         step = self._recorder.rollout()
-        bonus = self.hosted.pay(step)[0][0].astype(extrinsic.dtype)
+        # An environment that pays whole numbers must not round the bonus away.
+        kind = np.result_type(extrinsic, np.float32)
+        bonus = self.hosted.pay(step)[0][0].astype(kind)
         self._log.add(step)
         if len(self._log) >= self.train_every:
             self.hosted.learn(self._log.take())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,9 @@ def build_reward(
     """The reward for these spaces, made now or checked if it was made before."""
     if isinstance(source, str):
         return make(source, observation_space, action_space)
-    reward = source if isinstance(source, IntrinsicReward) else source(observation_space, action_space)
+    reward: Any = source
+    if callable(source) and not isinstance(source, IntrinsicReward):
+        reward = source(observation_space, action_space)
     if not isinstance(reward, IntrinsicReward):
         raise InputError(
             f"the bonus is a {type(reward).__name__}, expected an mmrs reward, a name such as 'rnd', or a function "
@@ -52,8 +55,8 @@ class HostedReward:
     """A reward with its weight and the memory of the environments it is paid in."""
 
     def __init__(self, reward: IntrinsicReward, weight: float) -> None:
-        if not np.isfinite(weight):
-            raise InputError(f"weight is {weight}, expected a finite number.")
+        if not isinstance(weight, (int, float, np.number)) or not np.isfinite(weight):
+            raise InputError(f"weight is {weight!r}, expected a finite number.")
         self.reward, self.weight = reward, float(weight)
         self.memory: Memory | None = None
         self.running = np.zeros(0, bool)
@@ -113,10 +116,16 @@ class HostedReward:
         return {"reward": self.reward.state_dict(), "memory": self.memory, "running": running, "weight": self.weight}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from what `state_dict` gave."""
+        """Continue from what `state_dict` gave, the weight included."""
         if not isinstance(state, dict) or {"reward", "memory", "running", "weight"} - state.keys():
             raise InputError("this is not the state of a bonus: expected what the same adapter saved.")
-        self.reward.load_state_dict(state["reward"])
+        try:
+            self.reward.load_state_dict(state["reward"])
+        except (RuntimeError, ValueError, KeyError) as error:
+            raise InputError(
+                f"the saved bonus does not fit this {type(self.reward).__name__}: it was saved by another reward, or "
+                f"by one with other options or spaces. Make the reward as it was made then. ({error})"
+            ) from error
         self.memory, self.weight = _moved(state["memory"], self.device), float(state["weight"])
         self.running = state["running"].numpy().copy()
 
@@ -134,7 +143,14 @@ def read_state(path: str | Path) -> dict[str, Any]:
     """Read what `write_state` wrote; the file may hold tensors and plain values, never code."""
     if not Path(path).is_file():
         raise InputError(f"{path} does not exist; expected a file written by save().")
-    state = torch.load(path, map_location="cpu", weights_only=True)
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, UnpicklingError, EOFError) as error:
+        # torch's own message advises reading the file without this protection; nobody should.
+        raise InputError(
+            f"{path} cannot be read: it is damaged, holds more than tensors and plain values, or was not written by "
+            "save(). Is it the model's own file?"
+        ) from error
     if not isinstance(state, dict) or "bonus" not in state:
         raise InputError(f"{path} holds no bonus; expected a file written by save(). Is it the model's own file?")
     return state

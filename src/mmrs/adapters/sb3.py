@@ -86,7 +86,7 @@ class BonusCallback(HostingCallback):
         buffer = self.model.rollout_buffer
         rollout = self._rollout()
         bonus, metrics = self.hosted.pay(rollout)
-        metrics["extrinsic"] = float(np.mean(buffer.rewards))
+        metrics["extrinsic"] = self._extrinsic(buffer)
         self._add(buffer, bonus)
         buffer.compute_returns_and_advantage(last_values=self._last_values(), dones=self.model._last_episode_starts)
         metrics |= self.hosted.learn(rollout)
@@ -115,6 +115,13 @@ class BonusCallback(HostingCallback):
             truncated=truncated,
             final_obs=self._observer.final_observations(),
         )
+
+    def _extrinsic(self, buffer: Any) -> float:
+        """Mean extrinsic reward, without the values that stand in the buffer at time limits."""
+        rewards = buffer.rewards.copy()
+        for step, i, reward, _ in self._timed_out:
+            rewards[step, i] = reward
+        return float(np.mean(rewards))
 
     def _add(self, buffer: Any, bonus: NDArray[np.float32]) -> None:
         """Add the bonus where an environment would have paid it.

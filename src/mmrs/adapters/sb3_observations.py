@@ -32,7 +32,16 @@ class Observer:
         """Learn where the model's observations come from."""
         self.model = model
         normalize = model.get_vec_normalize_env()
-        self._normalize = normalize if self.which == "original" and normalize is not None else None
+        # With norm_obs=False the policy sees the original observations already.
+        wanted = self.which == "original" and normalize is not None and normalize.norm_obs
+        self._normalize = normalize if wanted else None
+        if wanted and _shapes(normalize.observation_space) != _shapes(model.observation_space):
+            raise InputError(
+                f"observations='original' under VecNormalize, but another wrapper above it turns observations of shape "
+                f"{_shapes(normalize.observation_space)} into {_shapes(model.observation_space)}, so the original of "
+                "an episode's last state cannot be told. Put that wrapper (VecFrameStack, say) below VecNormalize, or "
+                "pass observations='policy'."
+            )
         # The original observations are those below VecNormalize, whose own space speaks of normalised ones.
         space = model.observation_space if self._normalize is None else self._normalize.venv.observation_space
         self.space = self._entry_space(space)
@@ -97,3 +106,9 @@ class Observer:
     def final_observations(self) -> Values | None:
         """``[M, *obs]``: true last states in the order their episodes ended."""
         return np.stack(self._final) if self._final else None
+
+
+def _shapes(space: spaces.Space[Any]) -> Any:
+    if isinstance(space, spaces.Dict):
+        return {name: entry.shape for name, entry in space.spaces.items()}
+    return space.shape

@@ -120,7 +120,14 @@ class ReplayBonusCallback(HostingCallback):
         if not isinstance(buffer, BonusReplayBuffer):
             raise InputError(
                 f"the model's replay buffer is a {type(buffer).__name__}, expected a BonusReplayBuffer. Make the model "
-                "with replay_buffer_class=mmrs.adapters.sb3_replay.BonusReplayBuffer."
+                "with replay_buffer_class=mmrs.adapters.sb3_replay.BonusReplayBuffer. Hindsight replay (HER), n-step "
+                "returns and Dict observations need buffers of their own and are not supported."
+            )
+        if self.when == "sample" and buffer.optimize_memory_usage:
+            raise InputError(
+                "with optimize_memory_usage=True the buffer forgets the last state of an episode and shows the next "
+                "one's first instead, so a bonus paid when sampled would be that of the wrong state. Use when='store' "
+                "or optimize_memory_usage=False."
             )
         self._observer.attach(self.model)
         self.host(self._observer.space, self.model.action_space)
@@ -152,8 +159,8 @@ class ReplayBonusCallback(HostingCallback):
         """Take note of a step of N environments; returns what it is paid now, ``[N]``: 0 if paid when sampled."""
         shape = (len(done), *(self._observer.space.shape or ()))
         seen = [self._seen(values).reshape(shape) for values in (obs, next_obs)]
-        action = action.reshape(len(done), *self.model.action_space.shape)
-        step = transitions(np.array(seen[0]), np.array(seen[1]), np.array(action), done & ~truncated, done & truncated)
+        taken = self._taken(torch.tensor(action))
+        step = transitions(np.array(seen[0]), np.array(seen[1]), taken, done & ~truncated, done & truncated)
         if not self._log.follows(seen[0]):
             self.hosted.restart()
         self._log.add(step)
@@ -171,6 +178,15 @@ class ReplayBonusCallback(HostingCallback):
         normalize = self.model.get_vec_normalize_env() if self.observations == "policy" else None
         return obs if normalize is None else np.asarray(normalize.normalize_obs(obs))
 
+    def _taken(self, actions: Tensor) -> Tensor:
+        """Actions ``[B, *act]`` in the units of the action space: the buffer holds those of a Box from -1 to 1."""
+        space = self.model.action_space
+        actions = actions.reshape(len(actions), *space.shape)
+        if not isinstance(space, spaces.Box):
+            return actions
+        low, high = (torch.as_tensor(bound, device=actions.device) for bound in (space.low, space.high))
+        return low + 0.5 * (actions + 1.0) * (high - low)
+
     def relabelled(self, samples: Any) -> Tensor:
         """Bonus ``[B, 1]`` of sampled transitions, with the reward as it is now."""
         batch = len(samples.rewards)
@@ -180,7 +196,7 @@ class ReplayBonusCallback(HostingCallback):
         rollout = transitions(
             samples.observations.reshape(shape),
             samples.next_observations.reshape(shape),
-            samples.actions.reshape(batch, *self.model.action_space.shape),
+            self._taken(samples.actions),
             ended,
             torch.zeros_like(ended),
         )

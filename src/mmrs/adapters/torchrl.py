@@ -39,10 +39,12 @@ class BonusHook:
         """
         self.hosted = HostedReward(reward, weight)
         self.obs_key, self.action_key = obs_key, action_key
+        self._reached: Tensor | None = None
 
     def __call__(self, batch: TensorDictBase) -> dict[str, float]:
         """Pay and train; returns what to log. The extrinsic reward stays in ``("next", "extrinsic_reward")``."""
         rollout = self.rollout(batch)
+        self._restart_after_reset(rollout)
         bonus, metrics = self.hosted.pay(rollout)
         extrinsic = batch["next", "reward"]
         by_env = torch.from_numpy(bonus).to(extrinsic.device).T  # [N, T], as TorchRL has it
@@ -54,6 +56,8 @@ class BonusHook:
         """The batch ``[N, T]`` (or ``[T]``) as a rollout, true last states from ``("next", obs_key)``."""
         if batch.ndim not in (1, 2):
             raise InputError(f"the batch has shape {tuple(batch.shape)}, expected [T] or [N, T] as collectors give it.")
+        if ("collector", "mask") in batch.keys(include_nested=True):
+            raise InputError("the batch is split into padded trajectories; make the collector with split_trajs=False.")
         batch = batch if batch.ndim == 2 else batch.unsqueeze(0)
         obs, after = self._states(batch), self._states(batch["next"])
         terminated, truncated = (self._flag(batch, name) for name in ("terminated", "truncated"))
@@ -70,10 +74,19 @@ class BonusHook:
             final_obs=after[done | cut],
         )
 
+    def _restart_after_reset(self, rollout: Rollout) -> None:
+        """Forget the running episodes where a collector reset its environments between two batches."""
+        before, self._reached = self._reached, rollout.states[rollout.after[-1]]
+        if before is None or before.shape != rollout.obs[0].shape:
+            return
+        elsewhere = (before != rollout.obs[0]).reshape(rollout.num_envs, -1).any(1).cpu().numpy()
+        if (elsewhere & self.hosted.running).any():
+            self.hosted.restart()
+
     def _states(self, batch: Any) -> Tensor:
         values: Tensor = batch[self.obs_key]
         spec = self.hosted.reward.observation_spec
-        if spec.kind == "discrete" and values.shape[-1:] == (spec.size,):
+        if spec.kind == "discrete" and values.shape[2:] == (spec.size,):
             values = values.argmax(-1) + spec.start  # TorchRL writes Discrete observations one-hot
         return values.transpose(0, 1).reshape(values.shape[1], values.shape[0], *spec.shape)
 
