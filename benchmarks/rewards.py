@@ -113,7 +113,7 @@ class Ours:
 
     def compute(self) -> torch.Tensor:
         """The bonus [T, N]."""
-        reward, self.memory = self.bonus.compute(self._rollout())
+        reward, self.memory = self.bonus.compute(self._rollout(), self.memory)
         return reward
 
     def update(self) -> dict[str, float]:

@@ -37,8 +37,9 @@ class RolloutRecorder:
     """
 
     def __init__(self, autoreset_mode: AutoresetMode | str) -> None:
+        text = getattr(autoreset_mode, "value", autoreset_mode)
         try:
-            self.mode = AutoresetMode(getattr(autoreset_mode, "value", autoreset_mode))
+            self.mode = AutoresetMode.__members__.get(str(text)) or AutoresetMode(text)
         except ValueError:
             modes = [mode.value for mode in AutoresetMode]
             raise InputError(
@@ -68,7 +69,8 @@ class RolloutRecorder:
 
         Args:
             obs: ``[N, *obs]``.
-            mask: ``[N]`` bool, the environments that were reset; None: all, which drops steps not handed out yet.
+            mask: ``[N]`` bool, the environments that were reset; None: all, which drops steps not handed out yet. The
+                rewards' memory knows nothing of that: begin with ``memory=None`` again.
         """
         obs = np.array(obs)
         if mask is None:
@@ -99,6 +101,10 @@ class RolloutRecorder:
         obs = np.array(obs)
         if obs.shape != before.shape:
             raise InputError(f"obs has shape {obs.shape}, expected {before.shape} as at the reset.")
+        for name, given in (("actions", actions), ("terminated", terminated), ("truncated", truncated)):
+            shape = np.shape(given)
+            if not shape or shape[0] != len(before) or (name != "actions" and len(shape) > 1):
+                raise InputError(f"{name} has shape {shape}, expected one for each of the {len(before)} environments.")
         valid = ~self._awaiting_reset
         terminated, truncated = np.array(terminated, bool) & valid, np.array(truncated, bool) & valid
         done = terminated | truncated

@@ -32,7 +32,8 @@ class Rollout:
     final_obs: Tensor
     """``[M, *obs]``: true last states of the M steps that ended an episode, in row-major order of `done`."""
     valid: Tensor
-    """``[T, N]`` bool: False on padding and on the dummy steps of NEXT_STEP autoreset. Default: all valid."""
+    """``[T, N]`` bool: False on padding and on the dummy steps of NEXT_STEP autoreset. Default: all valid. What such
+    steps hold changes nothing, but must be finite and of the spaces too."""
 
     def __init__(
         self,

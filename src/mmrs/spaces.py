@@ -31,22 +31,21 @@ class ObservationSpec:
     """Features of a vector, states of a Discrete space, pixels times channels of an image."""
     dtype: torch.dtype
     channels: int = 0
+    image_size: tuple[int, int] = (0, 0)
+    """Height and width in pixels."""
     channels_last: bool = False
     start: int = 0
     """First state of a Discrete space."""
-
-    @property
-    def image_size(self) -> tuple[int, int]:
-        """Height and width in pixels."""
-        return self.shape[:2] if self.channels_last or len(self.shape) == 2 else self.shape[1:]  # type: ignore[return-value]
 
     def states(self, obs: Tensor) -> Tensor:
         """State numbers from 0 of Discrete observations."""
         return obs.to(torch.int64) - self.start
 
     def images(self, obs: Tensor) -> Tensor:
-        """Image observations ``[B, *shape]`` as bytes ``[B, C, H, W]``, without a copy."""
-        return obs.movedim(-1, 1) if self.channels_last else obs.reshape(-1, self.channels, *self.image_size)
+        """Image observations ``[B, *shape]`` as bytes ``[B, C, H, W]``, without a copy where that can be."""
+        if self.channels_last:  # [B, H, W, C], or a stack of such: [B, K, H, W, C]
+            obs = obs.movedim(-1, -3)
+        return obs.reshape(-1, self.channels, *self.image_size)
 
     def features(self, obs: Tensor) -> Tensor:
         """Observations ``[B, *shape]`` as network input: float ``[B, C, H, W]`` in pixel units, or ``[B, size]``."""
@@ -147,8 +146,9 @@ def _check_whole(numbers: Tensor, field: str) -> None:
 def observation_spec(space: spaces.Space[object]) -> ObservationSpec:
     """Read an observation space.
 
-    Images are uint8 boxes ``[H, W]``, ``[C, H, W]`` or ``[H, W, C]`` with sides from 36 and at most 12 channels; every
-    other Box is a vector (uint8 divided by 255); Discrete states are counted, or one-hot where a network reads them.
+    Images are uint8 boxes ``[H, W]``, ``[C, H, W]``, ``[H, W, C]`` or stacks ``[K, H, W, C]`` with sides from 36 and at
+    most 12 channels in all; every other Box is a vector (uint8 divided by 255); Discrete states are counted, or one-hot
+    where a network reads them.
     """
     if isinstance(space, spaces.Discrete):
         return ObservationSpec("discrete", (), int(space.n), torch.int64, start=int(space.start))
@@ -162,19 +162,28 @@ def observation_spec(space: spaces.Space[object]) -> ObservationSpec:
     if space.dtype == np.uint8:
         sides, channels, last = _image_layout(shape)
         if sides and min(sides) >= SMALLEST_IMAGE:
-            return ObservationSpec("image", shape, size, dtype, channels=channels, channels_last=last)
+            return ObservationSpec("image", shape, size, dtype, channels, sides, last)
+        if len(shape) > 2 and sorted(shape)[-2] >= SMALLEST_IMAGE:
+            raise UnsupportedSpaceError(
+                f"observations of shape {shape} look like images, but of no layout that is supported: [H, W], "
+                f"[C, H, W], [H, W, C] or a stack [K, H, W, C], with at most {MOST_CHANNELS} channels in all. "
+                "Stack fewer frames, or turn them grey."
+            )
     return ObservationSpec("vector", shape, size, dtype)
 
 
-def _image_layout(shape: tuple[int, ...]) -> tuple[tuple[int, ...], int, bool]:
+def _image_layout(shape: tuple[int, ...]) -> tuple[tuple[int, int] | None, int, bool]:
     """Sides, channels and whether the channels come last; no sides if the shape is no image's."""
-    if len(shape) == 2:
-        return shape, 1, False
-    if len(shape) == 3 and shape[0] <= MOST_CHANNELS:
-        return shape[1:], shape[0], False
-    if len(shape) == 3 and shape[2] <= MOST_CHANNELS:
-        return shape[:2], shape[2], True
-    return (), 0, False
+    match shape:
+        case (height, width):
+            return (height, width), 1, False
+        case (channels, height, width) if channels <= MOST_CHANNELS:
+            return (height, width), channels, False
+        case (height, width, channels) if channels <= MOST_CHANNELS:
+            return (height, width), channels, True
+        case (frames, height, width, channels) if frames * channels <= MOST_CHANNELS:
+            return (height, width), frames * channels, True
+    return None, 0, False
 
 
 def action_spec(space: spaces.Space[object]) -> ActionSpec:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,20 @@ from mmrs.spaces import ObservationSpec
 
 LEAK = 0.01
 """# Unstated: the slope of LeakyReLU; torch's default."""
+
+
+Statistics = Literal["running", "batch", "learn"]
+"""What batch normalisation divides by: what was learned, this batch without recording it, or this batch, recorded. An
+argument rather than torch's training mode, so that an update that was interrupted leaves nothing switched."""
+
+
+def _batch_norm(x: Tensor, norm: nn.BatchNorm2d, statistics: Statistics) -> Tensor:
+    if x.shape[0] * x.shape[2] * x.shape[3] == 1:
+        statistics = "running"  # one value has no statistics of its own
+    mean, variance = (None, None) if statistics == "batch" else (norm.running_mean, norm.running_var)
+    return nnf.batch_norm(
+        x, mean, variance, norm.weight, norm.bias, statistics != "running", norm.momentum or 0.1, norm.eps
+    )
 
 
 class ImageEncoder(nn.Module):
@@ -30,19 +45,10 @@ class ImageEncoder(nn.Module):
         self.mean = nn.Linear(features, latent)
         self.log_variance = nn.Linear(features, latent)
 
-    def forward(self, x: Tensor, batch_statistics: bool = False) -> tuple[Tensor, Tensor]:
-        """Mean and log variance ``[B, latent]`` of normalised images.
-
-        Args:
-            x: ``[B, C, H, W]``.
-            batch_statistics: normalise by this batch's statistics without recording them.
-        """
+    def forward(self, x: Tensor, statistics: Statistics = "running") -> tuple[Tensor, Tensor]:
+        """Mean and log variance ``[B, latent]`` of normalised images ``[B, C, H, W]``."""
         for i, (convolve, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
-            x = convolve(x)
-            if batch_statistics and x.shape[0] * x.shape[2] * x.shape[3] > 1:
-                x = nnf.batch_norm(x, None, None, norm.weight, norm.bias, training=True, eps=norm.eps)  # type: ignore[arg-type]
-            else:
-                x = norm(x)
+            x = _batch_norm(convolve(x), norm, statistics)  # type: ignore[arg-type]
             if i < 3:  # no activation after the last convolution in the table
                 x = nnf.leaky_relu_(x, LEAK)
         x = x.flatten(1)
@@ -100,7 +106,7 @@ class VectorEncoder(nn.Module):
         self.trunk = nn.Sequential(nn.Linear(size, 32), nn.Tanh(), nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, 256))
         self.heads = nn.Linear(256, 2 * latent)
 
-    def forward(self, x: Tensor, batch_statistics: bool = False) -> tuple[Tensor, Tensor]:  # noqa: ARG002 (same call)
+    def forward(self, x: Tensor, statistics: Statistics = "running") -> tuple[Tensor, Tensor]:  # noqa: ARG002 (same call)
         """Mean and log variance ``[B, latent]`` of vectors ``[B, size]``."""
         mean, log_variance = self.heads(self.trunk(x)).chunk(2, 1)
         return mean, log_variance
@@ -126,9 +132,9 @@ class VAE(nn.Module):
         """Λ of Eq. (16): pixels to [-1, 1]; vectors as they are (Sec. 6.3: "no normalization")."""
         return features.mul(1 / 127.5).sub_(1.0) if self.is_image else features
 
-    def encode(self, x: Tensor, batch_statistics: bool = False) -> tuple[Tensor, Tensor]:
+    def encode(self, x: Tensor, statistics: Statistics = "running") -> tuple[Tensor, Tensor]:
         """Mean and log variance of the latent of normalised observations."""
-        mean, log_variance = self.encoder(x, batch_statistics)
+        mean, log_variance = self.encoder(x, statistics)
         # A log variance beyond these overflows its exponential or stops every gradient.
         return mean, log_variance.clamp(-20.0, 10.0)
 

@@ -10,6 +10,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from mmrs.errors import InputError, NotCausalError
+from mmrs.rewards.options import require_counts
 from mmrs.rollout import Rollout
 from mmrs.spaces import action_spec, observation_spec
 
@@ -36,6 +37,7 @@ class IntrinsicReward(nn.Module):
 
     def __init__(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], *, seed: int = 0) -> None:
         super().__init__()
+        require_counts(type(self).__name__, least=0, seed=seed)
         self.observation_space, self.action_space = observation_space, action_space
         self.observation_spec = observation_spec(observation_space)
         self.action_spec = action_spec(action_space)
@@ -65,7 +67,7 @@ class IntrinsicReward(nn.Module):
         if memory is None:
             memory = self.initial_memory(rollout.num_envs, rollout.device)
         else:
-            _check_memory(memory, template, type(self).__name__)
+            _check_memory(memory, template, type(self).__name__, rollout.device)
         terms, memory = self.score(rollout, memory)
         return {name: torch.where(rollout.valid, term, 0.0) for name, term in terms.items()}, memory
 
@@ -142,8 +144,8 @@ def require_causal(reward: IntrinsicReward, host: str) -> None:
         )
 
 
-def _check_memory(memory: Memory, template: Memory, owner: str) -> None:
-    """Refuse memory of another reward or of another number of environments."""
+def _check_memory(memory: Memory, template: Memory, owner: str, device: torch.device) -> None:
+    """Refuse memory of another reward, of another number of environments or on another device."""
     found = sorted(memory) if isinstance(memory, dict) else type(memory).__name__
     if found != sorted(template):
         raise InputError(
@@ -153,7 +155,7 @@ def _check_memory(memory: Memory, template: Memory, owner: str) -> None:
     for name, value in template.items():
         given = memory[name]
         if isinstance(value, dict):
-            _check_memory(given, value, f"{owner}'s {name!r}")
+            _check_memory(given, value, f"{owner}'s {name!r}", device)
         elif not isinstance(given, Tensor) or given.dtype != value.dtype:
             kind = given.dtype if isinstance(given, Tensor) else type(given).__name__
             raise InputError(
@@ -163,4 +165,8 @@ def _check_memory(memory: Memory, template: Memory, owner: str) -> None:
             raise InputError(
                 f"memory[{name!r}] has shape {tuple(given.shape)}, expected {tuple(value.shape)} for this "
                 "number of environments. Keep one memory per set of environments."
+            )
+        elif given.device != device:
+            raise InputError(
+                f"memory[{name!r}] is on {given.device}, but the rollout is on {device}. Move one of them."
             )

@@ -9,10 +9,10 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from mmrs.errors import InputError
 from mmrs.functional.fairness import gain
 from mmrs.rewards.base import IntrinsicReward, Memory, Terms
 from mmrs.rewards.jfi import require_states
+from mmrs.rewards.options import require_choice, require_finite
 from mmrs.rewards.visits import CountedVisits, Scope, count_visits, initial_counts
 from mmrs.rollout import Rollout, VisitSlots
 
@@ -54,10 +54,9 @@ class CountReward(IntrinsicReward):
         """
         super().__init__(observation_space, action_space, seed=seed)
         require_states(self, form)
-        if form not in get_args(Form) or scope not in ("episode", "life"):
-            raise InputError(
-                f"counts(form={form!r}, scope={scope!r}): expected form in {get_args(Form)}, scope episode or life."
-            )
+        require_choice("counts", get_args(Form), form=form)
+        require_choice("counts", ("episode", "life"), scope=scope)
+        require_finite("counts", gamma_g=gamma_g, weight=0.0 if weight is None else weight)
         default = {"entropy": 0.1, "coverage": 0.1, "penalty": 1.0 / self.observation_spec.size}
         self.form, self.gamma_g, self.scope = form, gamma_g, scope
         self.weight = default.get(form, 0.1 / self.observation_spec.size) if weight is None else weight

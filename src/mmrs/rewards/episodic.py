@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,17 @@ KERNEL_EPSILON = 1e-4
 CLUSTER_DISTANCE = 0.008
 """Relative squared distance below which two embeddings are the same state (Badia et al. 2020, with the kernel)."""
 SCALE_MOMENTUM = 0.99
+QUERIES = 128
+"""Steps whose counts are worked out at once."""
+
+
+class _Visits(NamedTuple):
+    """Remembered and new visits, all ``[N, size + 2T]``; `keys` has the embedding's axis too."""
+
+    keys: Tensor
+    counted: Tensor
+    episode: Tensor
+    position: Tensor
 
 
 class EpisodicMemory(nn.Module):
@@ -56,15 +68,21 @@ class EpisodicMemory(nn.Module):
         counted = torch.cat([memory["held"], slots.counted], 1)
         episode = torch.cat([torch.zeros_like(memory["held"], dtype=torch.int64), slots.episode], 1)
         position = counted.to(torch.int64).cumsum(1)  # the how-manieth visit of its environment
-        queries = slice(self.size + 1, None, 2)  # the successors
-        age = position[:, queries].unsqueeze(2) - position.unsqueeze(1)  # [N, T, size + 2T]
-        same = episode[:, queries].unsqueeze(2) == episode.unsqueeze(1)
-        seen = counted.unsqueeze(1) & same & (age > 0) & (age <= self.size)
         local = self._from_anchor(keys, episode, position, counted)
-        relative = squared_distances(local[:, queries], local) / self._unit()
-        kernel = KERNEL_EPSILON / ((relative - CLUSTER_DISTANCE).clamp_min_(0.0) + KERNEL_EPSILON)
-        count = 1.0 + (kernel * seen).sum(-1)
+        visits = _Visits(local, counted, episode, position)
+        # The successors ask, a block of them at a time: long rollouts would need all pairs at once.
+        successors = torch.arange(self.size + 1, keys.shape[1], 2, device=keys.device)
+        count = torch.cat([self._block(visits, asking) for asking in successors.split(QUERIES)], 1)
         return count.T, self._remember(rollout, keys, counted & (episode == episode[:, -1:]))
+
+    def _block(self, visits: _Visits, asking: Tensor) -> Tensor:
+        """Pseudo-counts ``[N, Q]`` of the visits at the places `asking`."""
+        age = visits.position[:, asking].unsqueeze(2) - visits.position.unsqueeze(1)  # [N, Q, size + 2T]
+        same = visits.episode[:, asking].unsqueeze(2) == visits.episode.unsqueeze(1)
+        seen = visits.counted.unsqueeze(1) & same & (age > 0) & (age <= self.size)
+        relative = squared_distances(visits.keys[:, asking], visits.keys) / self._unit()
+        kernel = KERNEL_EPSILON / ((relative - CLUSTER_DISTANCE).clamp_min_(0.0) + KERNEL_EPSILON)
+        return 1.0 + (kernel * seen).sum(-1)
 
     @staticmethod
     def _from_anchor(keys: Tensor, episode: Tensor, position: Tensor, counted: Tensor) -> Tensor:

@@ -7,9 +7,10 @@ from typing import Any, Literal
 import torch
 from gymnasium import spaces
 
-from mmrs.errors import InputError, UnsupportedSpaceError
+from mmrs.errors import UnsupportedSpaceError
 from mmrs.functional.fairness import gain
 from mmrs.rewards.base import IntrinsicReward, Memory, Terms
+from mmrs.rewards.options import require_choice, require_finite
 from mmrs.rewards.visits import Scope, count_visits, initial_counts
 from mmrs.rollout import Rollout
 
@@ -46,11 +47,9 @@ class JFI(IntrinsicReward):
         """
         super().__init__(observation_space, action_space, seed=seed)
         require_states(self, "jfi")
-        if scope not in ("episode", "life") or terminal_potential not in ("literal", "zero"):
-            raise InputError(
-                f"jfi(scope={scope!r}, terminal_potential={terminal_potential!r}): expected scope 'episode' or 'life', "
-                "terminal_potential 'literal' or 'zero'."
-            )
+        require_finite("jfi", lambda_g=lambda_g, gamma_g=gamma_g)
+        require_choice("jfi", ("episode", "life"), scope=scope)
+        require_choice("jfi", ("literal", "zero"), terminal_potential=terminal_potential)
         self.lambda_g, self.gamma_g, self.scope = lambda_g, gamma_g, scope
         self.count_start, self.terminal_potential = count_start, terminal_potential
 

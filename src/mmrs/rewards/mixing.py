@@ -9,6 +9,7 @@ from torch import nn
 
 from mmrs.errors import InputError
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
+from mmrs.rewards.options import require_finite
 from mmrs.rollout import Rollout
 
 
@@ -20,6 +21,7 @@ class Weighted(IntrinsicReward):
     ) -> None:
         if (final_weight is None) != (over_updates <= 0):
             raise InputError("Weighted: give final_weight and a positive over_updates together, or neither.")
+        require_finite("Weighted", weight=weight, final_weight=0.0 if final_weight is None else final_weight)
         super().__init__(reward.observation_space, reward.action_space)
         self.reward = reward
         self.causal = reward.causal
@@ -55,7 +57,10 @@ class Sum(IntrinsicReward):
             raise InputError("Sum of no rewards: pass at least one, as {name: reward}.")
         for name in rewards:
             if not name or "." in name or hasattr(nn.ModuleDict, name):
-                raise InputError(f"Sum: {name!r} cannot name a reward; use letters, digits and underscores.")
+                raise InputError(
+                    f"Sum: {name!r} cannot name a reward: names are not empty, hold no dot and are none of torch's own "
+                    "(such as 'type' or 'keys')."
+                )
         first = next(iter(rewards.values()))
         for name, reward in rewards.items():
             if (reward.observation_spec, reward.action_spec) != (first.observation_spec, first.action_spec):

@@ -21,6 +21,7 @@ from mmrs.nets.init import drawn_from
 from mmrs.nets.vae import VAE
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
 from mmrs.rewards.learning import adam, decay_learning_rate, gradient_step, minibatches
+from mmrs.rewards.options import require_choice, require_counts, require_finite
 from mmrs.rewards.scaled import RunningScale
 from mmrs.rewards.visits import count_visits, initial_counts
 from mmrs.rollout import Rollout
@@ -78,8 +79,19 @@ PRESETS: dict[str, MMRSConfig] = {
     "default": MMRSConfig(),
     "paper": _LITERAL,  # Sec. 6.2: the Atari weights
     "paper-bullet": replace(_LITERAL, lambda_g=0.01, lambda_l=0.001),  # Sec. 6.3
+    # What the sister code's calls and losses show; its wider network, batch normalisation in the decoder and min-max
+    # inputs are not followed: the paper's own tables say otherwise.
     "author": replace(_LITERAL, latent="mean", novelty="mean", author_loss=True, batch_statistics=True),
 }
+
+
+_CHOICES = {
+    "clusters": ("joint", "env"),
+    "latent": ("mean", "sample"),
+    "restart": ("rollout", "episode"),
+    "novelty": ("mean", "sum"),
+}
+_NUMBERS = ("gamma_g", "lambda_g", "lambda_l", "decoder_variance")
 
 
 class MMRS(IntrinsicReward):
@@ -138,7 +150,7 @@ class MMRS(IntrinsicReward):
 
         def encode(obs: Tensor) -> Tensor:
             x = self.vae.normalise(spec.features(obs))
-            mean, log_variance = self.vae.encode(x, config.batch_statistics)
+            mean, log_variance = self.vae.encode(x, "batch" if config.batch_statistics else "running")
             z = mean if config.latent == "mean" else mean + (0.5 * log_variance).exp() * _noise(mean, generator)
             if not config.lambda_l:
                 return z
@@ -195,14 +207,12 @@ class MMRS(IntrinsicReward):
     def _step(self, obs: Tensor, noise: Tensor) -> Tensor:
         """One gradient step; returns mean KL and mean squared error of the batch."""
         x = self.vae.normalise(self.observation_spec.features(obs))
-        self.vae.train(len(obs) > 1)  # one sample has no batch statistics
-        mean, log_variance = self.vae.encode(x)
+        mean, log_variance = self.vae.encode(x, "learn")
         z = mean + (0.5 * log_variance).exp() * noise
         reconstruction = self.vae.decode(z)
         # KL.sum() + MSE.mean() over a batch is, up to a factor that Adam ignores, the loss with this variance.
         variance = 0.5 * x.numel() if self.config.author_loss else self.config.decoder_variance
         gradient_step(self, vae_loss(x, reconstruction, mean, log_variance, variance).mean())  # Eq. (15)
-        self.vae.eval()
         error = (x - reconstruction).detach().square().mean()
         return torch.stack([gaussian_kl(mean, log_variance).detach().mean(), error])
 
@@ -225,19 +235,19 @@ def _noise(like: Tensor, generator: torch.Generator) -> Tensor:
 
 def _resolve(preset: str | MMRSConfig, options: dict[str, Any]) -> MMRSConfig:
     """The preset with its options; refuses unknown names and impossible numbers."""
-    if isinstance(preset, str) and preset not in PRESETS:
-        raise InputError(f"mmrs has no preset {preset!r}. {near_matches(preset, PRESETS)}")
+    if not isinstance(preset, MMRSConfig) and preset not in PRESETS:
+        raise InputError(f"mmrs has no preset {preset!r}. {near_matches(str(preset), PRESETS)}")
     known = {f.name for f in fields(MMRSConfig)}
     for name in options.keys() - known:
         raise InputError(f"mmrs has no option {name!r}. {near_matches(name, known)}")
     config = replace(PRESETS[preset] if isinstance(preset, str) else preset, **options)
-    choices = {
-        "clusters": ("joint", "env"), "latent": ("mean", "sample"), "restart": ("rollout", "episode"),
-        "novelty": ("mean", "sum"),
-    }  # fmt: skip
-    for name, allowed in choices.items():
-        if getattr(config, name) not in allowed:
-            raise InputError(f"mmrs({name}={getattr(config, name)!r}): expected one of {allowed}.")
-    if min(config.k, config.batch_size, config.epochs, config.latent_dim or 1) < 1 or config.decoder_variance <= 0:
-        raise InputError("mmrs: k, batch_size, epochs and latent_dim must be at least 1, decoder_variance above 0.")
+    for name, allowed in _CHOICES.items():
+        require_choice("mmrs", allowed, **{name: getattr(config, name)})
+    require_finite("mmrs", **{name: getattr(config, name) for name in _NUMBERS})
+    counts = {name: getattr(config, name) for name in ("k", "batch_size", "epochs")}
+    latent_dim = 1 if config.latent_dim is None else config.latent_dim
+    require_counts("mmrs", **counts, latent_dim=latent_dim)
+    require_counts("mmrs", least=0, kmeans_iterations=config.kmeans_iterations)
+    if config.decoder_variance <= 0:
+        raise InputError(f"mmrs(decoder_variance={config.decoder_variance}): expected a positive number.")
     return config

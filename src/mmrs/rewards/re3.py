@@ -7,11 +7,11 @@ from typing import Any, Literal
 import torch
 from gymnasium import spaces
 
-from mmrs.errors import InputError
 from mmrs.functional.neighbours import knn_distances
 from mmrs.nets.encoders import in_chunks, make_encoder
 from mmrs.nets.init import drawn_from
 from mmrs.rewards.base import IntrinsicReward, Memory, Terms
+from mmrs.rewards.options import require_choice, require_counts
 from mmrs.rollout import Rollout
 
 
@@ -37,11 +37,8 @@ class RE3(IntrinsicReward):
         seed: of the random encoder.
         """
         super().__init__(observation_space, action_space, seed=seed)
-        if k < 1 or latent_dim < 1 or trajectory not in ("rollout", "episode"):
-            raise InputError(
-                f"re3(k={k}, latent_dim={latent_dim}, trajectory={trajectory!r}): expected k and latent_dim from 1, "
-                "trajectory 'rollout' or 'episode'."
-            )
+        require_counts("re3", k=k, latent_dim=latent_dim)
+        require_choice("re3", ("rollout", "episode"), trajectory=trajectory)
         self.k, self.trajectory = k, trajectory
         with drawn_from(self.generator):
             self.encoder = make_encoder(self.observation_spec, latent_dim).requires_grad_(False)

@@ -52,8 +52,8 @@ def make(
         action_space: of one environment: ``envs.single_action_space``.
         **options: of that reward; its class documents them.
     """
-    if name not in REWARDS:
-        raise InputError(f"there is no reward {name!r}. {near_matches(name, REWARDS)}")
+    if not isinstance(name, str) or name not in REWARDS:
+        raise InputError(f"there is no reward {name!r}. {near_matches(str(name), REWARDS)}")
     factory = REWARDS[name]
     parameters = inspect.signature(factory).parameters
     if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):

@@ -8,13 +8,13 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from mmrs.errors import InputError
 from mmrs.functional.losses import choice_loss, continuous_loss, forward_loss
 from mmrs.nets.encoders import dense_encoder, in_chunks, make_encoder
 from mmrs.nets.init import drawn_from
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
 from mmrs.rewards.episodic import EpisodicMemory
 from mmrs.rewards.learning import adam, decay_learning_rate, gradient_step
+from mmrs.rewards.options import require_counts, require_finite
 from mmrs.rollout import Rollout
 
 BLOCK = 16
@@ -55,8 +55,8 @@ class RIDE(IntrinsicReward):
         seed: of weights and minibatches.
         """
         super().__init__(observation_space, action_space, seed=seed)
-        if min(latent_dim, memory_size, batch_size, epochs) < 1:
-            raise InputError("ride: latent_dim, memory_size, batch_size and epochs must be at least 1.")
+        require_counts("ride", latent_dim=latent_dim, memory_size=memory_size, batch_size=batch_size, epochs=epochs)
+        require_finite("ride", forward_weight=forward_weight, inverse_weight=inverse_weight)
         self.learning_rate, self.total_updates = learning_rate, total_updates
         self.batch_size, self.epochs = batch_size, epochs
         self.forward_weight, self.inverse_weight = forward_weight, inverse_weight

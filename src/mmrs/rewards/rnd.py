@@ -16,6 +16,7 @@ from mmrs.nets.init import drawn_from, orthogonal
 from mmrs.nets.norm import RunningNorm
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
 from mmrs.rewards.learning import adam, decay_learning_rate, gradient_step, minibatches
+from mmrs.rewards.options import require_counts
 from mmrs.rollout import Rollout
 
 
@@ -51,8 +52,10 @@ class RND(IntrinsicReward):
         seed: of weights and minibatches.
         """
         super().__init__(observation_space, action_space, seed=seed)
-        if min(latent_dim, batch_size, epochs) < 1 or extra_layers < 0:
-            raise InputError("rnd: latent_dim, batch_size and epochs must be at least 1, extra_layers at least 0.")
+        require_counts("rnd", latent_dim=latent_dim, batch_size=batch_size, epochs=epochs)
+        require_counts("rnd", least=0, extra_layers=extra_layers)
+        if not clip > 0:
+            raise InputError(f"rnd(clip={clip!r}): expected a positive number.")
         self.learning_rate, self.total_updates = learning_rate, total_updates
         self.batch_size, self.epochs = batch_size, epochs
         spec, image = self.observation_spec, self.observation_spec.kind == "image"
