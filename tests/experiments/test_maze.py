@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from mmrs.agents import maze_reference as reference
 from mmrs.agents.maze_options import METHODS, walk_options
 from mmrs.envs.maze import generate
 from mmrs.errors import InputError
@@ -133,7 +134,7 @@ def test_blocks_of_mazes_change_nothing(hundred, monkeypatch):
 
 
 def test_a_trace_is_the_walk_of_the_experiment(hundred):
-    walks = trace(10, "perfect", seed=7)
+    walks = trace(10, "perfect", 7, [walk_options("vanilla", 10), walk_options("jfi", 10)])
     assert [one.method for one in walks.runs] == ["vanilla", "jfi"]
     known = generate(10, "perfect", 7)
     for one in walks.runs:
@@ -146,15 +147,49 @@ def test_a_trace_is_the_walk_of_the_experiment(hundred):
             here, there = one.states[i - 1], one.states[i]
             assert (there == 0) if i in starts else (there in known.nxt[here])
     assert walks.walls == tuple(map(tuple, known.walls.tolist()))
-    assert json.loads(json.dumps(walks.to_dict()))["goal"] == 99
+    plain = json.loads(json.dumps(walks.to_dict()))
+    assert (plain["goal"], plain["runs"][1]["options"]["gamma"]) == (99, 0.99)
+
+
+OTHER_OPTIONS = {
+    "literal": {"protocol": "literal"},
+    "zero at the goal": {"protocol": "literal", "goal_potential_zero": True, "lambda_g": 0.5},
+    "learner": {"alpha": 0.5, "gamma": 0.9, "epsilon": 0.05},
+    "caps": {"episode_cap": 1, "step_cap": 5},
+    "lifelong": {"lifelong_counts": True, "gamma_g": 0.99},
+    "ties": {"first_ties": True},
+    "penalty": {"methods": ("count_penalty",), "penalty_weight": 0.1},
+}
+
+
+@pytest.mark.parametrize("options", OTHER_OPTIONS.values(), ids=OTHER_OPTIONS)
+def test_the_page_shows_the_walks_of_the_run_whatever_its_options(tmp_path, monkeypatch, options):
+    """The sample maze is drawn and walked as the simulation of first_seed was."""
+    drawn = []
+    monkeypatch.setattr(experiment, "write_maze_page", lambda path, sample, _: drawn.append(sample) or path)
+    monkeypatch.setattr(experiment, "draw_maze_figure", lambda *_: [])
+    for seed in range(4):
+        config = MazeConfig(sizes=(6,), kinds=("plus",), mazes=1, first_seed=seed, page_size=6, out=tmp_path, **options)
+        maze(config)
+        result, sample = run(config), drawn.pop()
+        goal = "terminal" if config.protocol == "literal" else "inert"
+        assert sample.walls == tuple(map(tuple, generate(6, "plus", seed, goal).walls.tolist()))
+        assert [one.method for one in sample.runs] == [cell.method for cell in result.cells]
+        for one, cell in zip(sample.runs, result.cells, strict=True):
+            assert one.steps == cell.steps[0]
+            assert (one.steps_to_coverage is None) == bool(cell.censored)
+            wanted = reference.walk(generate(6, "plus", seed, goal).nxt.tolist(), one.options, seed)
+            assert one.states == tuple(wanted.states)
 
 
 def test_a_trace_can_be_cut_short_and_refuses_nonsense():
-    one = trace(10, "plus", 0, ("jfi",), max_steps=50).runs[0]
+    jfi = walk_options("jfi", 10)
+    one = trace(10, "plus", 0, [jfi._replace(step_cap=50)]).runs[0]
     assert (one.steps, one.steps_to_coverage, len(one.states)) == (50, None, 51)
-    for options in ({"max_steps": 0}, {"methods": ("jfy",)}, {"size": 1}, {"kind": "round"}, {"seed": -1}):
+    mixed = [jfi, jfi._replace(goal_ends=True)]
+    for change in ({"walks": []}, {"walks": mixed}, {"size": 1}, {"kind": "round"}, {"seed": -1}):
         with pytest.raises(InputError):
-            trace(**options)
+            trace(**({"size": 10, "kind": "plus", "seed": 0, "walks": [jfi]} | change))
 
 
 def test_the_command_writes_its_numbers_and_prints_them(tmp_path, capsys):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from mmrs.agents.maze_options import walk_options
 from mmrs.errors import InputError, MissingExtraError
 from mmrs.experiments.maze_result import MazeCell, MazeResult
 from mmrs.experiments.maze_trace import trace
@@ -30,7 +31,7 @@ RESULT = MazeResult("coverage", {}, CELLS, {}, 1.0, 1)
 
 @pytest.fixture(scope="module")
 def walked():
-    return trace(size=20, kind="plus", seed=0, max_steps=1)
+    return trace(20, "plus", 0, [walk_options("jfi", 20, step_cap=1)])
 
 
 def test_figure_is_written_as_png_and_svg(walked, tmp_path):

@@ -10,17 +10,18 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from mmrs.agents.maze_options import walk_options
 from mmrs.errors import InputError, MissingExtraError
 from mmrs.experiments.maze_result import MazeCell, MazeResult
 from mmrs.experiments.maze_trace import MazeTrace, MethodTrace
 from mmrs.report.maze_data import portal_letter
 from mmrs.report.maze_page import render_maze_page, write_maze_page
-from mmrs.report.maze_text import verdict
+from mmrs.report.maze_text import LIMITS, verdict
 
-VANILLA = MethodTrace("vanilla", (0, 1, 1, 3, 0, 2), (0, 4), 4, 4)
-JFI = MethodTrace("jfi", (0, 1, 3, 2), (0,), 3, 3)
+VANILLA = MethodTrace("vanilla", (0, 1, 1, 3, 0, 2), (0, 4), 4, 4, walk_options("vanilla", 2))
+JFI = MethodTrace("jfi", (0, 1, 3, 2), (0,), 3, 3, walk_options("jfi", 2))
 WALLS = ((True, False, False, True), (True, False, True, False), (False, True, False, True), (False, True, True, False))
-TRACE = MazeTrace(2, "plus", 7, WALLS, ((1, 2),), 0, 3, 0.1, 1.0, (VANILLA, JFI))
+TRACE = MazeTrace(2, "plus", 7, WALLS, ((1, 2),), 0, 3, (VANILLA, JFI))
 
 
 def cell(**changes):
@@ -116,13 +117,90 @@ def test_a_win_is_called_a_win():
     [(1.0, 1.0, "exceeds the step cost"), (0.1, 0.5, "takes 0.5 of J off every step"), (0.1, 1.0, "luck of one maze")],
 )
 def test_a_loss_is_called_a_loss_with_its_reason(lambda_g, gamma_g, word):
-    slow = replace(JFI, states=(0, 0, 0, 0, 0, 1, 3, 2), steps=7, steps_to_coverage=7)
-    trace = replace(TRACE, runs=(VANILLA, slow), lambda_g=lambda_g, gamma_g=gamma_g)
+    options = walk_options("jfi", 2, weight=lambda_g, gamma_g=gamma_g)
+    slow = replace(JFI, states=(0, 0, 0, 0, 0, 1, 3, 2), steps=7, steps_to_coverage=7, options=options)
+    trace = replace(TRACE, runs=(VANILLA, slow))
     found = verdict(trace)
     assert found.loses
     assert "loses by a factor of 1.75" in found.sentences[1]
     assert word in found.sentences[1]
     assert "verdict loses" in render_maze_page(trace)
+
+
+def with_options(**options):
+    runs = [replace(run, options=walk_options(run.method, 2, **options)) for run in (VANILLA, JFI)]
+    return replace(TRACE, runs=tuple(runs))
+
+
+def shown_settings(page):
+    card = re.search(r'id="settings">(.*?)</dl>', page, re.S)[1]
+    return dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", card, re.S))
+
+
+def test_page_shows_the_settings_it_was_run_with():
+    assert shown_settings(render_maze_page(TRACE)) == {
+        "goal": "an ordinary cell",
+        "weight λ_G": "0.1",
+        "discount γ_G inside G": "1",
+        "visits counted": "in each episode",
+        "discount γ": "0.99",
+        "learning rate α": "0.2",
+        "random actions ε": "0.001",
+        "ties": "at random",
+        "longest episode": "40 steps (10 S)",
+        "given up after": "4,000 steps (1000 S)",
+    }
+    options = {"weight": 0.5, "gamma_g": 0.9, "gamma": 0.8, "alpha": 0.7, "epsilon": 0.6, "episode_cap": 6}
+    options |= {"step_cap": 80, "lifelong": True, "goal_ends": True, "goal_potential_zero": True, "first_ties": True}
+    assert shown_settings(render_maze_page(with_options(**options))) == {
+        "goal": "pays 1 and ends the episode",
+        "weight λ_G": "0.5",
+        "discount γ_G inside G": "0.9",
+        "J at the goal": "taken as 0",
+        "visits counted": "over the whole run",
+        "discount γ": "0.8",
+        "learning rate α": "0.7",
+        "random actions ε": "0.6",
+        "ties": "the first action",
+        "longest episode": "6 steps (1.5 S)",
+        "given up after": "80 steps (20 S)",
+    }
+    walker = replace(JFI, method="random_walk", options=walk_options("random_walk", 2))
+    settings = shown_settings(render_maze_page(replace(TRACE, runs=(VANILLA, walker))))
+    assert settings["random actions ε"] == "0.001 (Q-learning), 1 (random walk)"
+    assert "weight λ_G" not in settings
+
+
+def test_settings_of_the_table_are_named_too():
+    found = replace(result(cell(censored=0)), config={"lambda_g": 0.1, "alpha": 0.5, "first_ties": True, "out": "x"})
+    assert "lambda_g = 0.1, alpha = 0.5, first_ties." in render_maze_page(TRACE, found)
+
+
+def test_a_goal_that_ends_the_episode_is_spoken_of_once_and_only_where_it_does():
+    page = render_maze_page(with_options(goal_ends=True))
+    assert "Nobody is paid" not in page
+    assert page.count("locked in") == 1
+    assert page.count("pays 1 and ends the episode, and the next") == 1
+    plain = render_maze_page(TRACE)
+    assert "locked in" not in plain
+    assert "Nobody is paid for reaching the goal" in plain
+    slow = replace(JFI, steps=9, steps_to_coverage=9, options=walk_options("jfi", 2, goal_ends=True))
+    lost = verdict(replace(TRACE, runs=(with_options(goal_ends=True).runs[0], slow)))
+    assert lost.loses
+    assert "luck" not in " ".join(lost.sentences)
+    assert " ".join(lost.sentences).count("locked in") == 1
+
+
+def test_lifelong_counts_are_named_where_they_are_used():
+    assert "Jain&#39;s index of the visits of the whole run" in render_maze_page(with_options(lifelong=True))
+    assert "fairness J<br>whole run" in render_maze_page(with_options(lifelong=True))
+    assert "fairness J<br>this episode" in render_maze_page(TRACE)
+
+
+def test_limits_claim_nothing_for_fairness_that_was_not_measured():
+    text = " ".join(LIMITS)
+    assert "one setting serves every size" not in text
+    assert "level with it on plus 5" in text
 
 
 def test_a_walk_that_never_covers_is_said_to_fail():

@@ -1,11 +1,17 @@
 """The maze page in a real browser: what it shows is what the run did."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from tests.browser import Browser, find_browser
 
+from mmrs.agents import maze_reference as reference
+from mmrs.agents.maze_options import walk_options
+from mmrs.envs.maze import generate
+from mmrs.experiments.maze import MazeConfig, maze
+from mmrs.experiments.maze import run as run_mazes
 from mmrs.experiments.maze_trace import trace
 from mmrs.report.maze_page import write_maze_page
 
@@ -17,7 +23,8 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def walked():
-    return trace(size=10, kind="plus", seed=6)  # both walks take several episodes, and JFI loses
+    walks = [walk_options("vanilla", 10), walk_options("jfi", 10)]
+    return trace(10, "plus", 6, walks)  # both walks take several episodes, and JFI loses
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +61,8 @@ def expected(run, step, cells):
     arrivals = [i for i in range(len(run.states)) if i not in resets]
     visit = 0 if step == 0 else arrivals[step - 1]
     start = max(r for r in run.resets if r <= visit)
-    counts = np.bincount(run.states[start : visit + 1], minlength=cells)
+    first = 0 if run.options.lifelong else start
+    counts = np.bincount(run.states[first : visit + 1], minlength=cells)
     share = counts[counts > 0] / counts.sum()
     seen = len(set(run.states[: visit + 1]))
     return {
@@ -73,7 +81,7 @@ def test_page_loads_without_errors_and_asks_nobody(browser):
     assert [url.split(":")[0] for url in browser.requests] == ["file"]
 
 
-def test_numbers_equal_those_of_the_run_at_every_kind_of_step(browser, walked):
+def check_numbers(browser, walked, cells):
     last = max(run.steps for run in walked.runs)
     around_resets = [r - i + d for run in walked.runs for i, r in enumerate(run.resets) for d in (-1, 0, 1)]
     jumps = np.random.default_rng(0).integers(0, last, 25).tolist()
@@ -82,12 +90,42 @@ def test_numbers_equal_those_of_the_run_at_every_kind_of_step(browser, walked):
             continue
         slide(browser, step)
         for run in walked.runs:
-            for name, number in expected(run, step, 100).items():
+            for name, number in expected(run, step, cells).items():
                 assert value(browser, f"{run.method}-{name}") == pytest.approx(number, abs=1e-9), (
                     run.method,
                     name,
                     step,
                 )
+
+
+def test_numbers_equal_those_of_the_run_at_every_kind_of_step(browser, walked):
+    check_numbers(browser, walked, 100)
+
+
+def test_numbers_equal_those_of_a_run_with_a_terminal_goal_and_lifelong_counts(tmp_path):
+    options = {"protocol": "literal", "lifelong_counts": True, "goal_potential_zero": True, "first_ties": True}
+    options |= {"alpha": 0.5, "gamma": 0.95, "epsilon": 0.02, "episode_cap": 3, "step_cap": 40, "lambda_g": 0.3}
+    config = MazeConfig(sizes=(6,), kinds=("plus",), mazes=1, first_seed=5, page_size=6, out=tmp_path, **options)
+    maze(config)
+    result, nxt = run_mazes(config), generate(6, "plus", 5, "terminal").nxt.tolist()
+    settings = {"episode_cap": 3 * 36, "step_cap": 40 * 36, "weight": 0.3, "goal_ends": True, "lifelong": True}
+    names = ("goal_potential_zero", "first_ties", "alpha", "gamma", "epsilon")
+    settings |= {name: options[name] for name in names}
+    walks = {m: walk_options(m, 6, **settings) for m in ("vanilla", "jfi")}
+    with Browser() as started:
+        started.open((tmp_path / "maze.html").as_uri())
+        started.wait("document.documentElement.dataset.ready === 'yes'")
+        # The plain reference knows nothing of the experiment or the page.
+        known = [as_run(m, reference.walk(nxt, walks[m], 5), walks[m]) for m in walks]
+        assert [one.steps for one in known] == [cell.steps[0] for cell in result.cells]
+        assert min(len(one.resets) for one in known) > 2
+        check_numbers(started, SimpleNamespace(runs=known), 36)
+        assert "over the whole run" in started.evaluate("document.getElementById('settings').textContent")
+        assert started.errors == []
+
+
+def as_run(method, walk, options):
+    return SimpleNamespace(method=method, states=walk.states, resets=walk.resets, steps=walk.steps, options=options)
 
 
 def test_the_walk_tested_has_several_episodes(walked):
@@ -217,7 +255,7 @@ def test_both_themes_draw_and_the_button_changes_between_them(browser):
 
 
 def test_a_long_walk_stays_smooth(walked, tmp_path):
-    long = trace(size=20, kind="perfect", seed=3, lambda_g=1.0, max_steps=50_000)
+    long = trace(20, "perfect", 3, [walk_options(m, 20, weight=1.0, step_cap=50_000) for m in ("vanilla", "jfi")])
     assert max(run.steps for run in long.runs) > 40_000
     with Browser() as browser:
         browser.open(write_maze_page(tmp_path / "long.html", long).as_uri())

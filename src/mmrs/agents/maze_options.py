@@ -18,6 +18,8 @@ METHODS = (
 )
 """Position in this tuple is the number the engines know a method by."""
 VANILLA, JFI, ENTROPY, COVERAGE, COUNT_BONUS, COUNT_PENALTY, RND_DECAY, RANDOM_WALK = range(len(METHODS))
+POTENTIALS = ("jfi", "entropy", "coverage")
+"""Methods that pay the gain of a potential; gamma_g is theirs alone."""
 DECAY = 0.1
 """How fast the RND-like bonus exp(-0.1 n) forgets that a state was new."""
 # Unstated: the paper gives no weight at all. 0.1 is the step cost of the maze, the largest weight for which
@@ -103,3 +105,13 @@ def walk_options(
         goal_potential_zero=bool(goal_potential_zero),
         first_ties=bool(first_ties),
     )
+
+
+def pays_for_new_cells(options: WalkOptions) -> bool:
+    """Whether a shaping method's weight exceeds the step cost, so that a step to a new cell pays more than nothing."""
+    return METHODS[options.method] in POTENTIALS and options.weight > options.step_cost
+
+
+def discount_outweighs_gain(options: WalkOptions, states: int) -> bool:
+    """Whether JFI's discount takes more off a step than the 1/S that a new cell can add."""
+    return METHODS[options.method] == "jfi" and (1 - options.gamma_g) * states > 1

@@ -170,14 +170,8 @@ def maze(config: MazeConfig) -> None:
 def _draw(config: MazeConfig, result: MazeResult, folder: Path, console: Console) -> None:
     """The page and the figure: vanilla beside the first other method in a sample maze, and the result's bars."""
     others = [method for method in config.methods if method != "vanilla"]
-    sample = trace(
-        config.page_size,
-        "plus",
-        config.first_seed,
-        ("vanilla", *others[:1]),
-        lambda_g=config.lambda_g,
-        gamma_g=config.gamma_g,
-    )
+    walks = [_options(config, method, config.page_size) for method in ("vanilla", *others[:1])]
+    sample = trace(config.page_size, "plus", config.first_seed, walks)
     try:
         written = [write_maze_page(folder / "maze.html", sample, result), *draw_maze_figure(sample, result, folder)]
     except MissingExtraError as error:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mmrs.agents.maze_options import METHODS, WalkOptions
+from mmrs.agents.maze_options import METHODS, WalkOptions, discount_outweighs_gain, pays_for_new_cells
 from mmrs.experiments.maze_result import MazeCell
+from mmrs.report.maze_text import LOCK_IN
 
 _BLOCK = 4_000_000  # resampled values held at once
 
@@ -78,22 +79,18 @@ def summarise(
 
 def why_slower(size: int, options: WalkOptions) -> str:
     """What is known to make a method lose, in one sentence."""
-    method, states = METHODS[options.method], size * size
-    if method == "random_walk":
+    if METHODS[options.method] == "random_walk":
         return "a random walk learns nothing from where it has been"
-    if method in ("jfi", "entropy", "coverage") and options.weight > options.step_cost:
+    if pays_for_new_cells(options):
         return (
             f"weight {options.weight:g} is above the step cost {options.step_cost:g}: a new cell pays a "
             "positive reward once, Q remembers it, and the agent walks the same path again"
         )
-    if method == "jfi" and (1 - options.gamma_g) * states > 1:
+    if discount_outweighs_gain(options, size * size):
         return (
             f"gamma_g {options.gamma_g:g} < 1 adds a cost that grows with J; here 1 - gamma_g exceeds 1/S, "
             "the most a step can raise J, so cells seen early look better than fresh ones"
         )
     if options.goal_ends and options.goal_reward > 0:
-        return (
-            "the goal pays 1 and ends the episode: whoever finds it repeats the path to it, so the steps "
-            "measure how long a learner stays locked in, not how well it explores"
-        )
+        return LOCK_IN
     return "this bonus, at this weight, is too weak or too strong for mazes of this size; only tuning helps"

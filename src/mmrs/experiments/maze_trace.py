@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mmrs.agents.maze_options import NATURAL_WEIGHT, walk_options
+from mmrs.agents.maze_options import METHODS, WalkOptions
 from mmrs.envs.maze import START, Maze, generate
 from mmrs.errors import InputError
 
@@ -27,6 +27,8 @@ class MethodTrace:
     """Environment steps walked: `len(states) - len(resets)`."""
     steps_to_coverage: int | None
     """Steps until the last unseen cell was entered, or None where the walk ended before."""
+    options: WalkOptions
+    """Everything the walk was made with."""
 
 
 @dataclass(frozen=True)
@@ -46,46 +48,30 @@ class MazeTrace:
     start: int
     """State in which every episode starts: 0, top left."""
     goal: int
-    """Goal state, bottom right; an ordinary cell here (coverage protocol)."""
-    lambda_g: float
-    """Weight of the intrinsic reward."""
-    gamma_g: float
-    """Discount inside G = gamma_g J(t+1) - J(t)."""
+    """Goal state, bottom right; an ordinary cell unless the walks' options say that it ends the episode."""
     runs: tuple[MethodTrace, ...]
     """One walk for each method asked for, in that order."""
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain lists, numbers and strings, ready for JSON."""
-        return asdict(self)
+        plain = asdict(self)
+        for run in plain["runs"]:
+            run["options"] = run["options"]._asdict()
+        return plain
 
 
-def trace(
-    size: int = 20,
-    kind: str = "plus",
-    seed: int = 0,
-    methods: Sequence[str] = ("vanilla", "jfi"),
-    lambda_g: float = 0.1,
-    gamma_g: float = 1.0,
-    max_steps: int | None = None,
-) -> MazeTrace:
-    """Walk one maze of the coverage protocol with each method; the walks are those of simulation `seed`.
+def trace(size: int, kind: str, seed: int, walks: Sequence[WalkOptions]) -> MazeTrace:
+    """Walk one maze with each of the given settings; the walks are those of simulation `seed` of the experiment.
 
     Args:
         size: M, the side of the maze.
         kind: `perfect` or `plus`.
         seed: seed of the maze and of every agent.
-        methods: names from `mmrs.agents.maze_options.METHODS`.
-        lambda_g: weight of the intrinsic reward; the count penalty keeps its own.
-        gamma_g: discount inside G.
-        max_steps: where a walk is cut off; by default 1000 M².
+        walks: method and settings of each walk; they share the goal and the scope of the counts.
     """
-    if max_steps is not None and max_steps < 1:
-        raise InputError(f"max_steps must be at least 1, not {max_steps}")
-    maze = generate(size, kind, seed, "inert")
-    runs = []
-    for method in methods:
-        weight = NATURAL_WEIGHT[method] if method == "count_penalty" else lambda_g
-        runs.append(_walk(maze, method, weight, gamma_g, max_steps))
+    if len({(options.goal_ends, options.lifelong) for options in walks}) != 1:
+        raise InputError("a trace needs at least one walk, and one goal and one scope of counts for all its walks")
+    maze = generate(size, kind, seed, "terminal" if walks[0].goal_ends else "inert")
     return MazeTrace(
         size=maze.size,
         kind=maze.kind,
@@ -94,21 +80,19 @@ def trace(
         portals=tuple((int(a), int(b)) for a, b in maze.portals),
         start=START,
         goal=maze.goal,
-        lambda_g=lambda_g,
-        gamma_g=gamma_g,
-        runs=tuple(runs),
+        runs=tuple(_walk(maze, options) for options in walks),
     )
 
 
-def _walk(maze: Maze, method: str, weight: float, gamma_g: float, max_steps: int | None) -> MethodTrace:
+def _walk(maze: Maze, options: WalkOptions) -> MethodTrace:
     from mmrs.agents.maze_kernel import walk  # noqa: PLC0415  numba is an optional extra
 
-    options = walk_options(method, maze.size, weight=weight, gamma_g=gamma_g, step_cap=max_steps)
     result = walk(np.asarray(maze.nxt), options, maze.seed)
     return MethodTrace(
-        method=method,
+        method=METHODS[options.method],
         states=tuple(result.states.tolist()),
         resets=tuple(result.resets.tolist()),
         steps=result.steps,
         steps_to_coverage=result.steps if result.covered == maze.states else None,
+        options=options,
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from mmrs.agents.maze_options import WalkOptions
+
 
 class WalkData(Protocol):
     """The walk of one method."""
@@ -28,6 +30,10 @@ class WalkData(Protocol):
     @property
     def steps_to_coverage(self) -> int | None:
         """Steps until every cell was seen; None if some never was."""
+
+    @property
+    def options(self) -> WalkOptions:
+        """Everything the walk was made with."""
 
 
 class TraceData(Protocol):
@@ -60,14 +66,6 @@ class TraceData(Protocol):
     @property
     def goal(self) -> int:
         """The goal."""
-
-    @property
-    def lambda_g(self) -> float:
-        """Weight of the intrinsic reward."""
-
-    @property
-    def gamma_g(self) -> float:
-        """Discount inside G."""
 
     @property
     def runs(self) -> Sequence[WalkData]:

@@ -11,17 +11,13 @@ import numpy as np
 from mmrs.errors import InputError, MissingExtraError
 from mmrs.report.files import write_whole
 from mmrs.report.maze_data import ResultData, TraceData, WalkData, label, portal_letter
+from mmrs.report.maze_settings import table_settings, walk_settings
 from mmrs.report.maze_text import LIMITS, benchmark_row, verdict
 
 LARGEST_MAZE = 255
 """States travel as 16-bit numbers."""
 SPEEDS = (1, 5, 20, 60, 200, 600, 2000, 6000)
 PORTAL_COLOURS = ("#0f766e", "#7c3aed", "#be185d", "#4d7c0f", "#92400e", "#1e40af", "#86198f", "#334155", "#15803d")
-CHARTS = (
-    ("j", "Fairness J", "Jain's index of the visits of the current episode, the quantity the reward is made of."),
-    ("coverage", "Coverage", "Share of cells seen at least once since the first step; new episodes forget nothing."),
-    ("entropy", "Entropy / log S", "Shannon entropy of the visits of the current episode; 1 means evenly spread."),
-)
 
 
 def render_maze_page(trace: TraceData, result: ResultData | None = None) -> str:
@@ -30,6 +26,7 @@ def render_maze_page(trace: TraceData, result: ResultData | None = None) -> str:
         raise InputError("A trace without walks shows nothing: name at least one method.")
     if not 2 <= trace.size <= LARGEST_MAZE:
         raise InputError(f"The page shows mazes of 2 to {LARGEST_MAZE} cells a side, not {trace.size}.")
+    lifelong = trace.runs[0].options.lifelong
     portals = [_portal(index, pair, trace.size) for index, pair in enumerate(trace.portals)]
     return str(
         _template().render(
@@ -37,14 +34,15 @@ def render_maze_page(trace: TraceData, result: ResultData | None = None) -> str:
             seed=trace.seed,
             agents=[_agent(walk) for walk in trace.runs],
             portals=portals,
-            charts=CHARTS,
+            goal_ends=trace.runs[0].options.goal_ends,
+            scope="whole run" if lifelong else "this episode",
+            charts=_charts("the whole run" if lifelong else "the current episode"),
             speeds=SPEEDS,
             verdict=verdict(trace),
             rows=[benchmark_row(cell) for cell in result.cells] if result else [],
             benchmark=_benchmark_line(result) if result else "",
             limits=LIMITS,
-            lambda_g=f"{trace.lambda_g:g}",
-            gamma_g=f"{trace.gamma_g:g}",
+            settings=walk_settings(trace),
             data=_data(trace, portals),
         )
     )
@@ -63,6 +61,18 @@ def _template() -> Any:
     loader = jinja2.PackageLoader("mmrs.report", "templates")
     environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
     return environment.get_template("maze.html.jinja")
+
+
+def _charts(scope: str) -> tuple[tuple[str, str, str], ...]:
+    return (
+        ("j", "Fairness J", f"Jain's index of the visits of {scope}, the quantity the reward is made of."),
+        (
+            "coverage",
+            "Coverage",
+            "Share of cells seen at least once since the first step; new episodes forget nothing.",
+        ),
+        ("entropy", "Entropy / log S", f"Shannon entropy of the visits of {scope}; 1 means evenly spread."),
+    )
 
 
 def _agent(walk: WalkData) -> dict[str, Any]:
@@ -87,6 +97,7 @@ def _data(trace: TraceData, portals: list[dict[str, Any]]) -> dict[str, Any]:
     walls = np.asarray(trace.walls, np.int64) @ (1, 2, 4, 8)  # one number a cell: north, south, east, west
     return {
         "size": trace.size,
+        "lifelong": trace.runs[0].options.lifelong,
         "walls": walls.tolist(),
         "portals": portals,
         "start": trace.start,
@@ -110,11 +121,10 @@ def _benchmark_line(result: ResultData) -> str:
         "literal": "the goal pays 1 and ends the episode, as the paper has it",
     }
     mazes = max((cell.mazes for cell in result.cells), default=0)
-    settings = ", ".join(
-        f"{name} = {result.config[name]:g}" for name in ("lambda_g", "gamma_g") if name in result.config
-    )
     return (
         f"Steps until every cell was seen, {mazes:,} mazes a row, the same mazes for every method; "
-        f"{goal.get(result.protocol, result.protocol)}. {settings}. Capped runs enter at the cap, so such means are "
-        "lower bounds. Times faster: mean of plain Q-learning over mean of the method."
+        f"{goal.get(result.protocol, result.protocol)}. {table_settings(result.config)}. Times faster: mean of plain "
+        "Q-learning over mean of the method. Capped runs enter at the cap, so such means are lower bounds; times "
+        "faster is then a lower bound where plain Q-learning alone was capped, an upper one where the method alone "
+        "was, and no bound where both were."
     )

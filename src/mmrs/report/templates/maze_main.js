@@ -2,7 +2,7 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const cells = data.size * data.size;
-const walks = data.runs.map((run) => new Walk(run, cells));
+const walks = data.runs.map((run) => new Walk(run, cells, data.lifelong));
 const last = Math.max(...walks.map((walk) => walk.steps));
 const element = (id) => document.getElementById(id);
 const views = walks.map((walk, i) => new MazeView(element(`${walk.method}-maze`), data, walk, `--agent-${i % 4}`));

@@ -37,9 +37,10 @@ class Counts {
 }
 
 class Walk {
-  constructor(run, cells) {
+  constructor(run, cells, lifelong) {
     this.method = run.method;
     this.cells = cells;
+    this.lifelong = lifelong;
     this.states = decodeStates(run.states);
     this.resets = run.resets;
     this.steps = run.steps;
@@ -50,7 +51,7 @@ class Walk {
     this.measure();
   }
 
-  // Running J and entropy of the episode and coverage of the whole run, in O(1) a visit.
+  // Running J and entropy of the episode (or, with lifelong counts, of the run) and coverage of the whole run, in O(1) a visit.
   measure() {
     const total = this.states.length;
     this.visitOfStep = new Uint32Array(this.steps + 1);
@@ -65,9 +66,11 @@ class Walk {
     for (let i = 0; i < total; i++) {
       const state = this.states[i];
       if (this.resets[episode] === i) {
-        here.fill(0);
         episode++;
-        n = squares = logs = 0;
+        if (!this.lifelong) {
+          here.fill(0);
+          n = squares = logs = 0;
+        }
       } else {
         this.visitOfStep[++step] = i;
       }
