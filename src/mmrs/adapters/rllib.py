@@ -15,8 +15,8 @@ from mmrs.adapters.episode_memory import EpisodeMemory
 from mmrs.adapters.episodes import Layout, Piece, join, lay_out
 from mmrs.adapters.hosting import HostedReward, RewardSource, build_reward
 from mmrs.adapters.transitions import remembers
-from mmrs.errors import InputError, MissingExtraError
-from mmrs.rewards import IntrinsicReward
+from mmrs.errors import InputError, MissingExtraError, near_matches
+from mmrs.rewards import REWARDS, IntrinsicReward
 
 try:
     from ray.rllib.algorithms.ppo import PPOConfig
@@ -75,8 +75,17 @@ def with_bonus(
     if not issubclass(base, BonusLearner):
         own = type(f"Bonus{base.__name__}", (BonusLearner, base), {}) if base is not PPOTorchLearner else BonusLearner
         config.training(learner_class=own)
-    settings = BonusSettings(reward, weight, observation_space, action_space)
+    settings = BonusSettings(_factory(reward), weight, observation_space, action_space)
     return config.training(learner_config_dict={**config.learner_config_dict, SETTINGS: settings})
+
+
+def _factory(reward: RewardSource) -> RewardSource:
+    """Look a name up here: learners in other processes do not know what was registered in this one."""
+    if not isinstance(reward, str):
+        return reward
+    if reward not in REWARDS:
+        raise InputError(f"there is no reward {reward!r}. {near_matches(reward, REWARDS)}")
+    return REWARDS[reward]
 
 
 class BonusConnector(ConnectorV2):
@@ -96,8 +105,11 @@ class BonusConnector(ConnectorV2):
 
     def __call__(self, *, episodes: list[Any], batch: Any = None, metrics: Any = None, **_: Any) -> Any:
         """Pay for the episodes of this learner."""
+        episodes = [episode for episode in episodes if len(episode)]
         own = [_piece(episode) for episode in episodes]
         pieces, first = _from_all_learners(own)
+        if not pieces:
+            return batch
         joined, places = join(pieces)
         bonus = self._pay(joined)
         for i, episode in enumerate(episodes):
