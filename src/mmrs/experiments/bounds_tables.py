@@ -4,43 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Protocol
 
 from rich.table import Table
 
 from mmrs.experiments.bounds_cells import Cell
+from mmrs.experiments.bounds_result import AsWritten, BoundsResult
 
 
-class _AsWritten(Protocol):
-    @property
-    def states(self) -> int: ...
-    @property
-    def spread(self) -> float: ...
-    @property
-    def violations(self) -> dict[str, float]: ...
-
-
-class _Rate(Protocol):
-    @property
-    def law(self) -> str: ...
-    @property
-    def slope(self) -> float: ...
-
-
-class _Result(Protocol):
-    @property
-    def cells(self) -> Sequence[Cell]: ...
-    @property
-    def constants(self) -> Sequence[dict[str, float]]: ...
-    @property
-    def as_written(self) -> Sequence[_AsWritten]: ...
-    @property
-    def rates(self) -> Sequence[_Rate]: ...
-    @property
-    def config(self) -> dict[str, float]: ...
-
-
-def bounds_tables(result: _Result) -> Iterator[Table | str]:
+def bounds_tables(result: BoundsResult) -> Iterator[Table | str]:
     """Tables and closing sentences, in reading order."""
     delta = float(result.config["delta"])
     independent = [cell for cell in result.cells if cell.source.startswith("iid")]
@@ -118,7 +89,7 @@ def _walks(cells: Sequence[Cell], delta: float) -> Table:
     return table
 
 
-def _as_written(rows: Sequence[_AsWritten]) -> Table:
+def _as_written(rows: Sequence[AsWritten]) -> Table:
     columns = ("S", "sd of -log d over log S", *(f"fails at δ = {d}" for d in rows[0].violations))
     table = _table("Lemma 2 as written (true d inside), worst two-level law, n = 10,000, exact", *columns)
     for row in rows:
