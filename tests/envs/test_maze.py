@@ -135,7 +135,7 @@ def test_files_that_are_no_text_or_not_there_are_refused(tmp_path):
         path.write_bytes(content)
         with pytest.raises(InputError, match="not JSON"):
             Maze.load(path)
-    with pytest.raises(InputError, match="cannot write"):
+    with pytest.raises(InputError, match="Cannot write"):
         generate(3).save(path / "below" / "maze.json")
 
 
@@ -188,3 +188,10 @@ def test_building_a_maze_leaves_the_callers_arrays_alone():
     assert (maze.walls == known.walls).all()
     assert (maze.portals == known.portals).all()
     assert not maze.walls.flags.writeable
+
+
+def test_a_maze_that_cannot_be_saved_leaves_nothing_behind(tmp_path):
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(InputError, match="Cannot write"):
+        generate(3).save(tmp_path / "taken")
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mmrs.errors import InputError, near_matches
+from mmrs.files import write_whole
 
 KINDS = ("perfect", "plus")
 """`perfect`: carved only; `plus`: a further opening in 20 % of the cells, and round(M/3) pairs of portals."""
@@ -77,14 +78,7 @@ class Maze:
             "walls": rows.tolist(),  # one number a cell: 1 north, 2 south, 4 east, 8 west
             "portals": self.portals.tolist(),
         }
-        # One write of the whole text to a neighbour, then a rename: a reader never meets half a maze.
-        target = Path(path)
-        part = target.with_name(target.name + ".part")
-        try:
-            part.write_text(json.dumps(content) + "\n")
-            part.replace(target)
-        except OSError as error:
-            raise InputError(f"cannot write the maze to {target}: {error.strerror}") from error
+        write_whole(Path(path), json.dumps(content) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Maze:

@@ -17,9 +17,9 @@ from mmrs.experiments import bounds_cells as sim
 from mmrs.experiments.bounds_result import AsWritten, BoundsResult, Rate
 from mmrs.experiments.bounds_tables import bounds_tables
 from mmrs.experiments.wide_table import print_whole
+from mmrs.files import output_folder, write_whole
 from mmrs.report.bounds_figures import draw_bounds
 from mmrs.report.canvas import new_figure
-from mmrs.report.files import output_folder, write_whole
 
 LARGEST_MAZE = 40
 """The law of a walk is solved for exactly, which takes S³ operations."""

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
+from mmrs.files import output_folder
 from mmrs.recorder import RolloutRecorder
-from mmrs.report.files import output_folder
 from mmrs.report.reward_maps import draw_reward_maps
 from mmrs.rewards import IntrinsicReward, make
 from mmrs.rollout import Rollout

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from mmrs.errors import InputError, near_matches
+from mmrs.files import output_folder
 from mmrs.functional.fairness import visit_curve
-from mmrs.report.files import output_folder
 from mmrs.report.gridworld_figure import draw_gridworld
 
 SIZE = 4

@@ -20,7 +20,7 @@ from mmrs.experiments.maze_result import MazeCell, MazeResult
 from mmrs.experiments.maze_stats import summarise
 from mmrs.experiments.maze_table import show
 from mmrs.experiments.maze_trace import trace
-from mmrs.report.files import output_folder, write_whole
+from mmrs.files import output_folder, write_whole
 from mmrs.report.maze_figures import draw_maze_figure
 from mmrs.report.maze_page import LARGEST_MAZE, write_maze_page
 

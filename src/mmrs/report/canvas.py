@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mmrs.errors import MissingExtraError
-from mmrs.report.files import write_whole
+from mmrs.files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mmrs.errors import InputError, MissingExtraError
-from mmrs.report.files import write_whole
+from mmrs.files import write_whole
 from mmrs.report.maze_data import ResultData, TraceData, WalkData, label, portal_letter
 from mmrs.report.maze_settings import table_settings, walk_settings
 from mmrs.report.maze_text import LIMITS, benchmark_row, verdict

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from mmrs.errors import InputError, MissingExtraError
+from mmrs.files import output_folder, write_whole
 from mmrs.report.canvas import new_figure, save_figure
-from mmrs.report.files import output_folder, write_whole
 
 
 def test_output_folder_is_made_and_left_empty(tmp_path):
@@ -54,3 +54,9 @@ def test_missing_matplotlib_names_the_extra(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match=r"mmrs\[report\]"):
         new_figure(1, 1)
+
+
+def test_a_path_below_a_file_is_refused_like_any_other(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="Cannot write"):
+        write_whole(tmp_path / "file" / "below", "text")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from pathlib import Path
 
@@ -28,6 +29,7 @@ def write_whole(path: Path, content: str | bytes) -> Path:
         draft.write_bytes(data)
         draft.replace(path)
     except OSError as error:
-        draft.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # below a file there is nothing to take away
+            draft.unlink()
         raise InputError(f"Cannot write {path}: {error.strerror or error}.") from error
     return path
