@@ -18,7 +18,6 @@ SOURCE = ROOT / "src" / "mmrs"
 README, DEVIATIONS = ROOT / "README.md", ROOT / "docs" / "deviations.md"
 PAGES = [README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-AWAITED = {ROOT / "docs" / "speed.md"}
 """Pages that may still be missing."""
 COMMENT = re.compile(r"# (Deviation|Unstated)\b")
 ACCOUNT = re.compile(r"`([DU]) ([\w/]+\.py): ([^`]+)`")
@@ -107,7 +106,7 @@ def test_relative_links_resolve(page):
         if re.match(r"[a-z]+:", link):
             continue
         target = (page.parent / link.partition("#")[0]).resolve() if not link.startswith("#") else page
-        assert target.exists() or target in AWAITED, f"{page.name} links to {link}, which does not exist"
+        assert target.exists(), f"{page.name} links to {link}, which does not exist"
 
 
 @EVERY_PAGE
