@@ -76,7 +76,7 @@ def machine(device: str = "cpu") -> dict[str, Any]:
         "processor": _processor(),
         "cores": os.cpu_count(),
         "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else "cpu",
-        "system": platform.platform(),
+        "system": platform.system(),
         "python": platform.python_version(),
         "versions": {module.__name__: str(module.__version__) for module in (mmrs, torch, np, gym)},
     }
