@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import os
 import sys
 from collections.abc import Iterator
@@ -12,8 +11,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from mmrs.envs.generic import RESEED_EVERY, Vectorization, make_one, make_stepper
-from mmrs.envs.replay import ReplayedEnvs
+from mmrs.envs.generic import make_one
 from mmrs.errors import MissingExtraError
 
 BULLET_GAMES = (
@@ -64,22 +62,3 @@ def _silent() -> Iterator[None]:
             os.dup2(copy, descriptor)
             os.close(copy)
         os.close(nowhere)
-
-
-class BulletEnvs(ReplayedEnvs):
-    """N copies of one Bullet game, in this process unless asked otherwise: pybullet's lock makes threads useless."""
-
-    def __init__(
-        self,
-        env_id: str,
-        num_envs: int,
-        *,
-        vectorization: Vectorization = "sync",
-        step_timeout: float = 30.0,
-        reseed_every: int | None = None,
-        first_index: int = 0,
-        render: bool = False,
-    ) -> None:
-        maker = functools.partial(make_bullet, env_id, render=render)
-        stepper = make_stepper(maker, num_envs, vectorization, step_timeout)
-        super().__init__(stepper, reseed_every=reseed_every or RESEED_EVERY, first_index=first_index)

@@ -66,19 +66,23 @@ def make_stepper(
 
 
 class GymEnvs(ReplayedEnvs):
-    """N copies of any Gymnasium environment with Box or Discrete observations."""
+    """N copies of any Gymnasium environment with Box or Discrete observations, each made by `make(env_id)`.
+
+    In this process unless asked otherwise; pybullet's lock would make threads useless.
+    """
 
     def __init__(
         self,
         env_id: str,
         num_envs: int,
         *,
+        make: Callable[..., gym.Env[Any, Any]],
         vectorization: Vectorization = "sync",
         step_timeout: float = 30.0,
         reseed_every: int | None = None,
         first_index: int = 0,
         render: bool = False,
     ) -> None:
-        maker = functools.partial(make_one, env_id, render=render)
+        maker = functools.partial(make, env_id, render=render)
         stepper = make_stepper(maker, num_envs, vectorization, step_timeout)
         super().__init__(stepper, reseed_every=reseed_every or RESEED_EVERY, first_index=first_index)

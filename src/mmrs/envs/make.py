@@ -9,8 +9,8 @@ from typing import Literal
 import gymnasium as gym
 
 from mmrs.envs.atari import ATARI_GAMES, AtariEnvs, game_ids, rom_name
-from mmrs.envs.bullet import BULLET_GAMES, BulletEnvs, register_bullet
-from mmrs.envs.generic import GymEnvs, Vectorization
+from mmrs.envs.bullet import BULLET_GAMES, make_bullet, register_bullet
+from mmrs.envs.generic import GymEnvs, Vectorization, make_one
 from mmrs.envs.training import TrainingEnvs
 from mmrs.errors import InputError, MissingExtraError
 
@@ -54,8 +54,9 @@ def make_envs(
         return AtariEnvs(env_id, num_envs, sticky=sticky, threads=threads, **shared)  # type: ignore[arg-type]
     if sticky:
         raise InputError(f"sticky is {sticky}, but {env_id} is no Atari game: only the emulator repeats actions.")
-    envs = BulletEnvs if kind == "bullet" else GymEnvs
-    return envs(env_id, num_envs, vectorization=vectorization, step_timeout=step_timeout, **shared)  # type: ignore[arg-type]
+    make = make_bullet if kind == "bullet" else make_one
+    stepping = {"vectorization": vectorization, "step_timeout": step_timeout}
+    return GymEnvs(env_id, num_envs, make=make, **stepping, **shared)  # type: ignore[arg-type]
 
 
 def family(env_id: str) -> Literal["atari", "bullet", "gymnasium"]:
