@@ -30,6 +30,10 @@ class StorageError(MmrsError):
     """A checkpoint or a run folder that cannot be written, or cannot be trusted."""
 
 
+class RunBusyError(InputError):
+    """Another process works on the same run."""
+
+
 class EnvironmentFault(MmrsError, RuntimeError):  # noqa: N818 - a fault of the environment's, not of the package's
     """An environment died, hung, raised or returned numbers that cannot be learned from."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -95,3 +96,28 @@ def _build_scalar(kind: Any, data: Any, path: str) -> Any:
 
 def _refuse(path: str, data: Any, expected: str) -> Any:
     raise InputError(f"{path} is {str(data)[:80]!r}, expected {expected}.")
+
+
+HOW = {"root", "name", "device", "threads", "quiet", "wandb", "env.threads"}
+"""Keys that say how a run is made and not what it is: they may differ between two attempts at it."""
+
+
+def require_same(saved: Any, wanted: Any, place: object) -> None:
+    """Refuse to continue a run as another one; `saved` and `wanted` are configurations of one kind."""
+    differences = [
+        f"{key} is {old!r} there, {new!r} was asked for"
+        for key, old, new in _differences(to_json(saved), to_json(wanted))
+        if key not in HOW
+    ]
+    if differences:
+        raise InputError(
+            f"{place} holds another run: {'; '.join(differences)}. Ask for the same, or choose another folder."
+        )
+
+
+def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in {**old, **new}:
+            yield from _differences(old.get(key), new.get(key), f"{path}.{key}" if path else key)
+    elif old != new:
+        yield path, old, new

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mmrs.errors import InputError, StorageError, near_matches
+from mmrs.errors import InputError, RunBusyError, StorageError, near_matches
 from mmrs.experiments.config_json import from_json, to_json
 from mmrs.experiments.disk import read_regular, replace_durably
 
@@ -31,8 +31,13 @@ class RunFolder:
     path: Path
 
     @classmethod
-    def create(cls, root: Path, name: str) -> RunFolder:
+    def create(cls, root: Path, name: str, *, adopt: bool = False) -> RunFolder:
         """A new folder for a run.
+
+        Args:
+            root: folder of runs; made if missing.
+            name: of the run.
+            adopt: take an existing folder as it is, such as one that was only half made.
 
         Raises:
             InputError: the name is not a plain one, or a run of this name exists.
@@ -48,10 +53,10 @@ class RunFolder:
             # The pattern lets nothing through that could leave the root; this would notice if it ever did.
             if path.resolve().parent != root.resolve():
                 raise InputError(f"the run {name!r} would lie outside {root}.")
-            path.mkdir()
+            path.mkdir(exist_ok=adopt)
             run = cls(path)
             for folder in (run.checkpoints, run.videos, run.tensorboard):
-                folder.mkdir()
+                folder.mkdir(exist_ok=adopt)
         except FileExistsError as error:
             raise InputError(
                 f"{root / name} exists already and is not overwritten. Choose another --name, or continue that run "
@@ -152,7 +157,9 @@ class RunFolder:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                raise InputError(f"{self.path} is being trained by another process. Wait for it or stop it.") from error
+                raise RunBusyError(
+                    f"{self.path} is being trained by another process. Wait for it or stop it."
+                ) from error
             yield
         finally:
             os.close(handle)  # also releases; the system does so too when the process is killed

@@ -10,9 +10,10 @@ from pathlib import Path
 from mmrs.agents.train import Trainer
 from mmrs.errors import MissingExtraError, MmrsError, TrainingError
 from mmrs.experiments import store
+from mmrs.experiments.attempts import attempt, is_finished
 from mmrs.experiments.build import build_trainer, check
 from mmrs.experiments.config import TrainConfig
-from mmrs.experiments.config_json import to_json
+from mmrs.experiments.config_json import require_same, to_json
 from mmrs.experiments.display import Display
 from mmrs.experiments.metrics import MetricsFile, Position
 from mmrs.experiments.run_folder import RunFolder, plain_name
@@ -37,19 +38,46 @@ def train(config: TrainConfig) -> tuple[RunFolder, int]:
 def resume(path: Path, *, quiet: bool = False) -> tuple[RunFolder, int]:
     """Continue a run where its last good checkpoint stands; a finished one is left as it is."""
     run = RunFolder.open(path)
+    with run.exclusive():
+        return run, continue_run(run, quiet=quiet)
+
+
+def bring_to_end(config: TrainConfig, *, command: str | None = None) -> int:
+    """Create the run, continue it, or find it finished: whatever its folder needs. Returns the exit code.
+
+    Args:
+        config: of the run, named.
+        command: to record as the one behind the run; None: this process's own.
+
+    Raises:
+        RunBusyError: another process is at it.
+        InputError: the folder holds a run of another configuration.
+    """
+    check(config)
+    run = RunFolder.create(config.root, config.name or default_name(config), adopt=True)
+    with run.exclusive():
+        if is_finished(run.path):
+            return 0
+        if not run.config.exists():
+            run.write_config(config)
+        require_same(run.read_config(TrainConfig), config, run.path)
+        return continue_run(RunFolder.open(run.path), quiet=True, command=command)
+
+
+def continue_run(run: RunFolder, *, quiet: bool = False, command: str | None = None) -> int:
+    """Go on from the last good checkpoint, or from the start where there is none; the caller holds the run."""
     config = run.read_config(TrainConfig)
     trainer = build_trainer(config)
     position = Position(0, 0)
-    with run.exclusive():
-        try:
-            if store.checkpoints(run.checkpoints):
-                _, tree = store.load(run.checkpoints)
-                trainer.restore(tree["trainer"])
-                position = Position(*tree["metrics"])
-        except BaseException:
-            trainer.collector.close()
-            raise
-        return run, _train(run, config, trainer, position, quiet=quiet)
+    try:
+        if store.checkpoints(run.checkpoints):
+            _, tree = store.load(run.checkpoints)
+            trainer.restore(tree["trainer"])
+            position = Position(*tree["metrics"])
+    except BaseException:
+        trainer.collector.close()
+        raise
+    return _train(run, config, trainer, position, quiet=quiet, command=command)
 
 
 def default_name(config: TrainConfig) -> str:
@@ -58,11 +86,17 @@ def default_name(config: TrainConfig) -> str:
 
 
 def _train(
-    run: RunFolder, config: TrainConfig, trainer: Trainer, position: Position | None, quiet: bool = False
+    run: RunFolder,
+    config: TrainConfig,
+    trainer: Trainer,
+    position: Position | None,
+    quiet: bool = False,
+    command: str | None = None,
 ) -> int:
     """The loop around the loop: each row to its places, a checkpoint when due, a stop when asked."""
     with contextlib.ExitStack() as stack:
         stack.callback(trainer.collector.close)
+        finish = stack.enter_context(attempt(run.path, lambda: _step(trainer), command))
         store.remove_leftovers(run.checkpoints)
         metrics = stack.enter_context(MetricsFile(run.metrics, position))
         sinks = _sinks(run, config, metrics, trainer)
@@ -84,25 +118,29 @@ def _train(
         except MmrsError as error:
             raise TrainingError(f"{error}{_last_good(run)}") from error
         if stop.requested:
-            display.note(run.name, resume_hint(run.path, trainer.updates * trainer.steps_per_update))
+            display.note(run.name, resume_hint(run.path, _step(trainer)))
         else:
+            finish()
             display.note(run.name, f"done: {run.path}")
     return stop.exit_code
+
+
+def _step(trainer: Trainer) -> int:
+    return trainer.updates * trainer.steps_per_update
 
 
 def _saver(run: RunFolder, trainer: Trainer, metrics: MetricsFile) -> Callable[[], None]:
     def save() -> None:
         tree = {"trainer": trainer.state(), "metrics": list(metrics.position())}
-        store.save(run.checkpoints, trainer.updates * trainer.steps_per_update, tree)
+        store.save(run.checkpoints, _step(trainer), tree)
 
     return save
 
 
 def _sinks(run: RunFolder, config: TrainConfig, metrics: MetricsFile, trainer: Trainer) -> list[Sink]:
     sinks: list[Sink] = [JsonlSink(metrics)]
-    step = trainer.updates * trainer.steps_per_update
     try:
-        sinks.append(TensorBoardSink(run, step or None))
+        sinks.append(TensorBoardSink(run, _step(trainer) or None))
     except MissingExtraError as error:
         sys.stderr.write(f"No TensorBoard events: {error}\n")
     if config.wandb:
