@@ -51,6 +51,7 @@ MOVES = ACTIONS["discrete"]
 # --- rewards --------------------------------------------------------------------------------------------------------
 
 SMALL = {
+    "landmarks": {"k": 4, "latent_dim": 8, "batch_size": 8},
     "mmrs": {"k": 4, "latent_dim": 8, "batch_size": 8},
     "re3": {"latent_dim": 8},
     "ride": {"latent_dim": 8, "memory_size": 6, "batch_size": 8, "learning_rate": 1e-3},
@@ -81,6 +82,8 @@ FACTORIES |= {
     "mmrs_env": partial(small, "mmrs", clusters="env", restart="episode", lambda_l=0.1),
     "mmrs_paper": partial(small, "mmrs", preset="paper", k=4),
     "mmrs_author": partial(small, "mmrs", preset="author", k=4),
+    "landmarks_vae": partial(small, "landmarks", encoder="vae", lambda_l=0.1, pay="clipped", life="count"),
+    "landmarks_inverse": partial(small, "landmarks", encoder="inverse", pay="count", life="none"),
     "re3_episode": partial(small, "re3", trajectory="episode"),
     "jfi_life": partial(small, "jfi", scope="life", count_start=False, terminal_potential="zero", gamma_g=0.9),
     "scaled_rnd": _scaled("rnd"),
@@ -96,6 +99,7 @@ LEARNING = [n for n in FACTORIES if n not in DISCRETE_ONLY | {"jfi_life", "scale
 CAUSAL = [
     "jfi", "jfi_life", "count_bonus", "count_penalty", "coverage", "entropy", "rnd_decay", "ride", "rnd",
     "scaled_rnd", "scaled_jfi", "weighted_ride", "sum_ride_rnd", "sum_jfi_rnd",
+    "landmarks", "landmarks_vae", "landmarks_inverse",
 ]  # fmt: skip
 EXACT = DISCRETE_ONLY | {"jfi_life"}
 """Causal rewards made of integers: step by step must equal batched bit for bit."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mmrs.cli import COMMANDS
-from mmrs.rewards import REWARDS, MMRSConfig
+from mmrs.rewards import REWARDS, LandmarkConfig, LandmarkFairness, MMRSConfig
 from mmrs.rewards.mmrs import MMRS
 
 ROOT = Path(__file__).parents[1]
@@ -157,8 +157,9 @@ def built_in() -> dict[str, type]:
 def options(name: str) -> dict[str, object]:
     """The options of a reward with their defaults; what every reward takes, or what its name fixes, left out."""
     factory = REWARDS[name]
-    if factory is MMRS:
-        return {field.name: field.default for field in fields(MMRSConfig)}
+    configured = {MMRS: MMRSConfig, LandmarkFairness: LandmarkConfig}
+    if factory in configured:
+        return {field.name: field.default for field in fields(configured[factory])}
     fixed = factory.keywords if isinstance(factory, partial) else {}
     known = inspect.signature(factory).parameters.values()
     return {p.name: p.default for p in known if p.kind is p.KEYWORD_ONLY and p.name not in {"seed", *fixed}}

@@ -47,7 +47,7 @@ def build_bonus(config: BonusConfig, envs: TrainingEnvs, total_updates: int, see
     if config.name == "none":
         return None
     options = parse_options(config.options)
-    if config.name in ("mmrs", "ride", "rnd"):
+    if config.name in ("landmarks", "mmrs", "ride", "rnd"):
         options.setdefault("total_updates", total_updates)  # Sec. 6.2: "a linearly decaying learning rate"
     bonus = make(config.name, envs.observation_space, envs.action_space, seed=seed, **options)
     if config.scale != "none":

@@ -13,6 +13,7 @@ from mmrs.errors import InputError, near_matches
 from mmrs.rewards.base import IntrinsicReward
 from mmrs.rewards.counts import CountReward
 from mmrs.rewards.jfi import JFI
+from mmrs.rewards.landmarks import LandmarkFairness
 from mmrs.rewards.mmrs import MMRS
 from mmrs.rewards.re3 import RE3
 from mmrs.rewards.ride import RIDE
@@ -22,6 +23,7 @@ RewardFactory = Callable[..., IntrinsicReward]
 
 REWARDS: dict[str, RewardFactory] = {
     "jfi": JFI,
+    "landmarks": LandmarkFairness,
     "mmrs": MMRS,
     "re3": RE3,
     "ride": RIDE,

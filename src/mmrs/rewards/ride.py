@@ -8,17 +8,14 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from mmrs.functional.losses import choice_loss, continuous_loss, forward_loss
 from mmrs.nets.encoders import dense_encoder, in_chunks, make_encoder
 from mmrs.nets.init import drawn_from
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
+from mmrs.rewards.dynamics import TransitionBatch, step_blocks
 from mmrs.rewards.episodic import EpisodicMemory
 from mmrs.rewards.learning import adam, decay_learning_rate, gradient_step
 from mmrs.rewards.options import require_counts, require_finite
 from mmrs.rollout import Rollout
-
-BLOCK = 16
-"""Consecutive steps that stay together in a minibatch, so that a state is encoded once for both its transitions."""
 
 
 class RIDE(IntrinsicReward):
@@ -86,37 +83,13 @@ class RIDE(IntrinsicReward):
         self.episodic.learn_scale(rollout, self._embed)
         losses = []
         for _ in range(self.epochs):
-            for steps in self._blocks(rollout.valid):
-                inverse, forward = self._losses(rollout, steps)
+            for steps in step_blocks(rollout.valid, self.batch_size, self.generator):
+                batch = TransitionBatch(rollout, steps, self._embed, self.action_spec)
+                inverse, forward = batch.inverse_loss(self.inverse), batch.forward_loss(self.forward_model)
                 gradient_step(self, self.inverse_weight * inverse + self.forward_weight * forward)
                 losses.append(torch.stack([inverse.detach(), forward.detach()]))
         inverse, forward = torch.stack(losses).mean(0)
         return {"inverse_loss": inverse, "forward_loss": forward}
-
-    def _blocks(self, valid: Tensor) -> list[Tensor]:
-        """Minibatches of valid steps (as t·N + e): blocks of consecutive steps of one environment, shuffled."""
-        number = torch.arange(valid.numel(), device=valid.device).view_as(valid)
-        steps = number.T[valid.T].cpu()  # environment by environment, in time
-        blocks = steps.split(min(BLOCK, self.batch_size))
-        order = torch.randperm(len(blocks), generator=self.generator).tolist()
-        shuffled = torch.cat([blocks[i] for i in order]).to(valid.device)
-        return list(shuffled.tensor_split(-(-len(shuffled) // self.batch_size)))
-
-    def _losses(self, rollout: Rollout, steps: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean inverse and forward loss of a minibatch, Eq. (21)."""
-        before, after = rollout.before.flatten()[steps], rollout.after.flatten()[steps]
-        states, place = torch.cat([before, after]).unique(return_inverse=True)
-        embeddings = self._embed(rollout.states[states])[place]
-        old, new = embeddings.chunk(2)
-        actions = rollout.actions.flatten(0, 1)[steps]
-        encoded = self.action_spec.encode(actions)
-        guess = self.inverse(torch.cat([old, new], 1))
-        if self.action_spec.choices:
-            inverse = choice_loss(guess, self.action_spec.numbers(actions), self.action_spec.choices)
-        else:
-            inverse = continuous_loss(guess, encoded)
-        forward = forward_loss(self.forward_model(torch.cat([old, encoded], 1)), new)
-        return inverse.mean(), forward.mean()
 
     def initial_memory(self, num_envs: int, device: torch.device) -> Memory:
         """An empty episodic memory."""

@@ -1,0 +1,119 @@
+"""Embeddings in which landmarks are compared: frozen random, the mean of a VAE, or inverse dynamics."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from mmrs.functional.losses import novelty, vae_loss
+from mmrs.nets.encoders import dense_encoder, in_chunks, make_encoder
+from mmrs.nets.vae import VAE
+from mmrs.rewards.dynamics import TransitionBatch, step_blocks
+from mmrs.rewards.learning import minibatches
+from mmrs.rollout import Rollout
+from mmrs.spaces import ActionSpec, ObservationSpec
+
+
+class Embedding(nn.Module):
+    """Observations to vectors; what learns says from which minibatches and by which loss."""
+
+    learns = False
+
+    def __init__(self, spec: ObservationSpec) -> None:
+        super().__init__()
+        self.spec = spec
+
+    def embed(self, obs: Tensor) -> Tensor:
+        """``[B, d]`` of observations ``[B, *obs]``, in one pass."""
+        raise NotImplementedError
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """``[B, d]`` of observations ``[B, *obs]``, in chunks and without gradients."""
+        with torch.no_grad():
+            return in_chunks(self.embed, obs)
+
+    def batches(self, rollout: Rollout, batch_size: int, generator: torch.Generator) -> list[Tensor]:
+        """Minibatches of one pass over a rollout."""
+        raise NotImplementedError
+
+    def loss(self, rollout: Rollout, batch: Tensor, generator: torch.Generator) -> Tensor:
+        """Mean loss of a minibatch."""
+        raise NotImplementedError
+
+
+class RandomEmbedding(Embedding):
+    """A random network that never changes: distances survive it, and it cannot drift."""
+
+    def __init__(self, spec: ObservationSpec, dim: int) -> None:
+        super().__init__(spec)
+        self.network = make_encoder(spec, dim).requires_grad_(False)
+
+    def embed(self, obs: Tensor) -> Tensor:
+        """Embeddings of a chunk."""
+        out: Tensor = self.network(self.spec.features(obs))
+        return out
+
+
+class VAEEmbedding(Embedding):
+    """The mean of a VAE's latent, with a small decoder variance lest the posterior collapse."""
+
+    learns = True
+
+    def __init__(self, spec: ObservationSpec, dim: int, decoder_variance: float) -> None:
+        super().__init__(spec)
+        self.decoder_variance = decoder_variance
+        self.vae = VAE(spec, dim).eval()
+        if spec.kind == "image":
+            self.vae = self.vae.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def embed(self, obs: Tensor) -> Tensor:
+        """Latent means of a chunk."""
+        mean: Tensor = self.vae.encode(self.vae.normalise(self.spec.features(obs)))[0]
+        return mean
+
+    def novelty(self, obs: Tensor) -> Tensor:
+        """N of each observation, ``[B]`` (Eq. 16), from the mean of the latent."""
+
+        def error(part: Tensor) -> Tensor:
+            x = self.vae.normalise(self.spec.features(part))
+            return novelty(x, self.vae.decode(self.vae.encode(x)[0]), average=True)
+
+        with torch.no_grad():
+            return in_chunks(error, obs)
+
+    def batches(self, rollout: Rollout, batch_size: int, generator: torch.Generator) -> list[Tensor]:
+        """Visited states, shuffled."""
+        return list(minibatches(rollout.visited.nonzero().squeeze(1), batch_size, generator))
+
+    def loss(self, rollout: Rollout, batch: Tensor, generator: torch.Generator) -> Tensor:
+        """The negative ELBO, Eq. (15)."""
+        x = self.vae.normalise(self.spec.features(rollout.states[batch]))
+        mean, log_variance = self.vae.encode(x, "learn")
+        noise = torch.randn(mean.shape, generator=generator).to(mean.device)
+        reconstruction = self.vae.decode(mean + (0.5 * log_variance).exp() * noise)
+        return vae_loss(x, reconstruction, mean, log_variance, self.decoder_variance).mean()
+
+
+class InverseEmbedding(Embedding):
+    """An embedding trained to tell the action from two successive states: what no action moves has no place in it."""
+
+    learns = True
+
+    def __init__(self, spec: ObservationSpec, actions: ActionSpec, dim: int) -> None:
+        super().__init__(spec)
+        self.actions = actions
+        self.network = make_encoder(spec, dim)
+        self.inverse = dense_encoder(2 * dim, actions.size)
+
+    def embed(self, obs: Tensor) -> Tensor:
+        """Embeddings of a chunk."""
+        out: Tensor = self.network(self.spec.features(obs))
+        return out
+
+    def batches(self, rollout: Rollout, batch_size: int, generator: torch.Generator) -> list[Tensor]:
+        """Blocks of valid steps, shuffled."""
+        return step_blocks(rollout.valid, batch_size, generator)
+
+    def loss(self, rollout: Rollout, batch: Tensor, generator: torch.Generator) -> Tensor:  # noqa: ARG002 (same call)
+        """The inverse loss of Eq. (21)."""
+        return TransitionBatch(rollout, batch, self.embed, self.actions).inverse_loss(self.inverse)

@@ -1,0 +1,237 @@
+"""Landmark fairness: the gain of Jain's index over a code book of landmark observations that is kept for life."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+from mmrs.errors import InputError, near_matches
+from mmrs.functional.landmarks import admit, nearest
+from mmrs.nets.init import drawn_from
+from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
+from mmrs.rewards.embeddings import Embedding, InverseEmbedding, RandomEmbedding, VAEEmbedding
+from mmrs.rewards.learning import adam, decay_learning_rate, gradient_step
+from mmrs.rewards.options import require_choice, require_counts, require_finite
+from mmrs.rewards.visits import CountedVisits, count_visits, initial_counts
+from mmrs.rollout import Rollout, VisitSlots
+
+REMEMBERED_UPDATES = 32
+"""Updates over which counts of a running episode follow their landmarks; older ones are dropped."""
+
+
+@dataclass(frozen=True)
+class LandmarkConfig:
+    """Every number of landmark fairness."""
+
+    k: int = 256
+    """Landmarks; more than there are things worth telling apart."""
+    encoder: Literal["random", "vae", "inverse"] = "random"
+    """Where distances are taken: a frozen random network, the mean of a VAE's latent, or inverse dynamics."""
+    pay: Literal["fairness", "clipped", "count", "first", "visit"] = "fairness"
+    """What a visit is paid: the change of the fair number of landmarks K·J, that change where positive, 1/√n of the
+    landmark in the episode, 1 for its first visit in the episode, or 1 always."""
+    life: Literal["share", "count", "none"] = "share"
+    """Weight by visits in the whole run: 1/(1 + p/Σp²) of the landmark's share p, 1/√n, or none (for worlds drawn anew
+    each episode)."""
+    lambda_l: float = 0.0
+    """Weight of the VAE's novelty, a term of its own; needs encoder="vae"."""
+    merges: int = 16
+    """Most merges of landmarks an update."""
+    ratio: float = 1.2
+    """A state is let in where its squared distance to the book exceeds that of the closest landmarks so many times."""
+    latent_dim: int | None = None
+    """Size of the embedding; None: 16 of a VAE, 32 else."""
+    decoder_variance: float = 0.01
+    """Variance of the VAE's decoder."""
+    learning_rate: float = 5e-4
+    """Of Adam, where the encoder learns."""
+    total_updates: int | None = None
+    """Updates over which the rate falls linearly to 0; None: constant."""
+    batch_size: int = 64
+    """States or transitions a gradient step."""
+    epochs: int = 1
+    """Passes over the rollout an update."""
+
+
+_CHOICES = {
+    "encoder": ("random", "vae", "inverse"),
+    "pay": ("fairness", "clipped", "count", "first", "visit"),
+    "life": ("share", "count", "none"),
+}
+
+
+class LandmarkFairness(IntrinsicReward):
+    """``K (J(t+1) − J(t)) / (1 + p/Σp²)``: gain of the fairness of an episode's visits to landmarks, weighed by how
+    rarely the landmark was visited in the whole run.
+
+    Landmarks are raw observations, so that an encoder that learns may embed them anew. The book changes in `update`
+    alone: the bonus of a rollout uses the book as the update before left it, and so needs nothing later than its step.
+    Merges must reach the counts of running episodes, which live in the memory. The module therefore keeps, for each of
+    the last updates, the way from the book of then to that of now, and `compute` sends the counts it is given along it.
+    """
+
+    causal = True
+    landmarks: Tensor
+    embedded: Tensor
+    mass: Tensor
+    held: Tensor
+    ways: Tensor
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        *,
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
+        """Args:
+        observation_space: Box or Discrete.
+        action_space: any supported space.
+        seed: of weights and minibatches.
+        **options: fields of `LandmarkConfig`.
+        """
+        super().__init__(observation_space, action_space, seed=seed)
+        self.config = config = _resolve(options)
+        dim = config.latent_dim or (16 if config.encoder == "vae" else 32)
+        with drawn_from(self.generator):
+            self.embedding = self._make_embedding(dim)
+        if self.embedding.learns:
+            self.optimizer = adam(self.embedding.parameters(), config.learning_rate, config.total_updates)
+        spec, k = self.observation_spec, config.k
+        self.register_buffer("landmarks", torch.zeros(k, *spec.shape, dtype=spec.dtype))
+        self.register_buffer("embedded", torch.zeros(k, dim))
+        self.register_buffer("mass", torch.zeros(k, dtype=torch.int64))
+        self.register_buffer("held", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("ways", torch.arange(k).repeat(REMEMBERED_UPDATES, 1))
+
+    def _make_embedding(self, dim: int) -> Embedding:
+        if self.config.encoder == "vae":
+            return VAEEmbedding(self.observation_spec, dim, self.config.decoder_variance)
+        if self.config.encoder == "inverse":
+            return InverseEmbedding(self.observation_spec, self.action_spec, dim)
+        return RandomEmbedding(self.observation_spec, dim)
+
+    # --- the reward -------------------------------------------------------------------------------------------------
+
+    def score(self, rollout: Rollout, memory: Memory) -> tuple[Terms, Memory]:
+        """What each step's landmark is paid, times its weight for life."""
+        label, _ = nearest(self.embedding(rollout.states), self.embedded, int(self.held))
+        before, after = label[rollout.before], label[rollout.after]
+        counts = {"counts": self._brought_up(memory), "fresh": memory["fresh"]}
+        visits, counts = count_visits(rollout, before, after, counts, scope="episode")
+        terms = {"landmarks": (self._paid(visits) * self._life_weight()[after]).float()}
+        if self.config.lambda_l:
+            assert isinstance(self.embedding, VAEEmbedding), "checked with the options"
+            terms["local"] = self.config.lambda_l * self.embedding.novelty(rollout.states)[rollout.before]
+        return terms, counts | {"version": torch.full_like(memory["version"], self.updates)}
+
+    def _brought_up(self, memory: Memory) -> Tensor:
+        """Counts ``[N, K]`` of the memory, moved to where their landmarks are now."""
+        age = (self.updates - memory["version"]).clamp_min(0)
+        known = (age < REMEMBERED_UPDATES).unsqueeze(1)
+        way = self.ways[age.clamp_max(REMEMBERED_UPDATES - 1)]
+        counts: Tensor = memory["counts"]
+        return torch.zeros_like(counts).scatter_add(1, way, counts * known)
+
+    def _paid(self, visits: CountedVisits) -> Tensor:
+        """``[T, N]``, float64."""
+        pay, k = self.config.pay, self.config.k
+        if pay in ("fairness", "clipped"):
+            j_before, j_after = visits.index_change(k)
+            change = k * (j_after - j_before)  # Eq. (11) with a discount of 1; never across a reset
+            return change if pay == "fairness" else change.clamp_min(0.0)
+        earlier = VisitSlots.after(visits.curve.earlier)
+        if pay == "count":
+            return (earlier.double() + 1.0).rsqrt()
+        return (earlier == 0).double() if pay == "first" else torch.ones_like(earlier, dtype=torch.float64)
+
+    def _life_weight(self) -> Tensor:
+        """``[K]`` float64, 1 for a landmark that was never visited."""
+        mass = self.mass.double()
+        if self.config.life == "none":
+            return torch.ones_like(mass)
+        if self.config.life == "count":
+            return mass.clamp_min(1.0).rsqrt()
+        share = mass / mass.sum().clamp_min(1.0)
+        return 1.0 / (1.0 + share / share.square().sum().clamp_min(1e-12))
+
+    def initial_memory(self, num_envs: int, device: torch.device) -> Memory:
+        """No visits, of the book as it is now."""
+        version = torch.full((num_envs,), self.updates, dtype=torch.int64, device=device)
+        return initial_counts(num_envs, self.config.k, device) | {"version": version}
+
+    # --- learning ---------------------------------------------------------------------------------------------------
+
+    def learn(self, rollout: Rollout) -> Metrics:
+        """Train the encoder, embed the landmarks anew, let new ones in, and count the rollout's visits."""
+        metrics = self._train_embedding(rollout) if self.embedding.learns else {}
+        with torch.no_grad():
+            if self.embedding.learns:
+                self._embed_landmarks()
+            x = self.embedding(rollout.states)
+            merges = self._admit(rollout, x)
+            label, _ = nearest(x, self.embedded, int(self.held))
+            paid = label[rollout.after[rollout.valid]]
+            self.mass += torch.bincount(paid, minlength=self.config.k)
+        return metrics | {"landmarks": self.held.clone(), "landmark_merges": torch.tensor(merges)}
+
+    def _train_embedding(self, rollout: Rollout) -> Metrics:
+        config, losses = self.config, []
+        decay_learning_rate(self, config.learning_rate, config.total_updates)
+        for _ in range(config.epochs):
+            for batch in self.embedding.batches(rollout, config.batch_size, self.generator):
+                loss = self.embedding.loss(rollout, batch, self.generator)
+                gradient_step(self, loss)
+                losses.append(loss.detach())
+        return {f"{config.encoder}_loss": torch.stack(losses).mean()}
+
+    def _embed_landmarks(self) -> None:
+        held = int(self.held)
+        if held:
+            self.embedded[:held] = self.embedding(self.landmarks[:held])
+
+    def _admit(self, rollout: Rollout, x: Tensor) -> int:
+        """Let states of the rollout into the book; returns how many landmarks were merged away."""
+        moves = admit(
+            x, rollout.visited, self.embedded, self.mass, int(self.held),
+            most_merges=self.config.merges, ratio=self.config.ratio,
+        )  # fmt: skip
+        places = (moves.source >= 0).nonzero().squeeze(1)
+        source = moves.source[places]
+        self.landmarks[places] = rollout.states[source].to(self.landmarks.dtype)
+        self.embedded[places] = x[source]
+        self.mass.copy_(torch.zeros_like(self.mass).scatter_add_(0, moves.into, self.mass))
+        self.held.fill_(moves.held)
+        here = torch.arange(self.config.k, device=x.device).unsqueeze(0)
+        self.ways.copy_(torch.cat([here, moves.into[self.ways[:-1]]]))
+        return moves.merges
+
+
+def _resolve(options: dict[str, Any]) -> LandmarkConfig:
+    """The configuration; refuses unknown names and impossible numbers."""
+    known = {f.name for f in fields(LandmarkConfig)}
+    for name in options.keys() - known:
+        raise InputError(f"landmarks has no option {name!r}. {near_matches(name, known)}")
+    config = replace(LandmarkConfig(), **options)
+    for name, allowed in _CHOICES.items():
+        require_choice("landmarks", allowed, **{name: getattr(config, name)})
+    for name in ("lambda_l", "ratio", "decoder_variance"):
+        require_finite("landmarks", **{name: getattr(config, name)})
+    for name in ("k", "batch_size", "epochs"):
+        require_counts("landmarks", **{name: getattr(config, name)})
+    require_counts("landmarks", latent_dim=1 if config.latent_dim is None else config.latent_dim)
+    require_counts("landmarks", least=0, merges=config.merges)
+    for name in ("ratio", "decoder_variance"):
+        if getattr(config, name) <= 0:
+            raise InputError(f"landmarks({name}={getattr(config, name)}): expected a positive number.")
+    if config.lambda_l and config.encoder != "vae":
+        raise InputError(
+            f"landmarks(lambda_l={config.lambda_l}, encoder={config.encoder!r}): novelty is a VAE's reconstruction "
+            "error. Use encoder='vae', or lambda_l=0."
+        )
+    return config
