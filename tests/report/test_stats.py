@@ -83,7 +83,7 @@ def test_spread_is_students():
     values = [3.0, 5.0, 10.0]
     got = stats.spread(values)
     want = scipy_stats.t.interval(0.95, 2, np.mean(values), scipy_stats.sem(values))
-    assert (got.mean, got.std, got.count) == (6.0, pytest.approx(np.std(values, ddof=1)), 3)
+    assert (got.mean, got.std, got.seeds) == (6.0, pytest.approx(np.std(values, ddof=1)), 3)
     assert (got.low, got.high) == pytest.approx(want)
     assert stats.spread([4.0]) == (4.0, 0.0, 4.0, 4.0, 1)
     with pytest.raises(InputError, match="no values"):

@@ -33,7 +33,7 @@ class Spread(NamedTuple):
     low: float
     """Student's 95 % interval of the mean; of one seed there is none, and low is high is the mean."""
     high: float
-    count: int
+    seeds: int
 
 
 class GameTest(NamedTuple):
