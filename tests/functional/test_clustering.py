@@ -40,6 +40,26 @@ def test_inertia_is_as_good_as_scikit_learn(offset):
     assert good >= 0.95 * draws
 
 
+@pytest.mark.parametrize("size", [200, 512])
+def test_wide_sets_are_clustered_as_well_in_their_main_directions(size):
+    rng = np.random.default_rng(size)
+    for draw in range(6):
+        points = rng.standard_normal((400, size))
+        if draw % 2:  # many things to tell apart, some noise round each
+            points = 0.3 * points + rng.standard_normal((60, size))[rng.integers(0, 60, 400)]
+        x = torch.from_numpy(points.astype(np.float32)).unsqueeze(0)
+        ours = inertia(x, every(x), kmeans(x, every(x), 64, seeded(draw)), 64).item()
+        assert ours <= 1.05 * KMeans(64, n_init=1, random_state=draw).fit(points).inertia_
+
+
+def test_sets_too_large_for_a_table_of_distances_start_alike(monkeypatch):
+    x = torch.randn(2, 60, 5, generator=seeded(4))
+    mask = torch.rand(2, 60, generator=seeded(5)) < 0.8
+    labels = kmeans(x, mask, 9, seeded())
+    monkeypatch.setattr(clustering, "TABLE_STATES", 1)
+    assert torch.equal(kmeans(x, mask, 9, seeded()), labels)
+
+
 def test_inertia_is_the_squared_distance_to_the_means():
     x = torch.tensor([[[0.0], [2.0], [10.0], [99.0]]])
     mask = torch.tensor([[True, True, True, False]])
