@@ -116,8 +116,8 @@ def overview(runs: list[Progress]) -> Table:
         table.add_row(
             Text(run.name),
             ProgressBar(total=run.total, completed=min(run.step, run.total), width=10),
-            f"{_count(run.step)}/{_count(run.total)}",
-            run.note or _duration(run.seconds_left),
+            f"{short_count(run.step)}/{short_count(run.total)}",
+            run.note or duration(run.seconds_left),
             f"{run.speed:,.0f}" if run.speed else "–",
             _number(run.row.get("life_return")),
             _number(run.row.get("game_return")),
@@ -148,9 +148,9 @@ def reward_terms(row: Mapping[str, Any]) -> list[str]:
 def plain_line(run: Progress) -> str:
     """One line for logs."""
     parts = [
-        f"{run.name}: {_count(run.step)}/{_count(run.total)} steps ({run.step / max(run.total, 1):.0%})",
+        f"{run.name}: {short_count(run.step)}/{short_count(run.total)} steps ({run.step / max(run.total, 1):.0%})",
         f"{run.speed:,.0f}/s",
-        f"{_duration(run.seconds_left)} left",
+        f"{duration(run.seconds_left)} left",
     ]
     for title, key in (("one-life return", "life_return"), ("full-game return", "game_return")):
         if key in run.row:
@@ -170,14 +170,16 @@ def _percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.0%}" if value >= 0.0995 or value == 0 else f"{value:.1%}"
 
 
-def _count(steps: int) -> str:
+def short_count(steps: int) -> str:
+    """A number of steps in few letters: 512k, 10M."""
     for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if steps >= 10 * size or steps >= size > 10**3:
             return f"{steps / size:.4g}{letter}"
     return str(steps)
 
 
-def _duration(seconds: float | None) -> str:
+def duration(seconds: float | None) -> str:
+    """Hours, minutes and seconds."""
     if seconds is None:
         return "–"
     minutes, rest = divmod(round(max(seconds, 0.0)), 60)
