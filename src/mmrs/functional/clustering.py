@@ -11,8 +11,8 @@ TRIALS = 8
 """Candidates for each next centre, the best of which is taken: plain k-means++ ends a tenth above the inertia of
 scikit-learn's best of ten starts in 3 of 10 sets, this one in 1 of 20."""
 DIRECTIONS = 32
-"""Directions in which a wide set (over twice as many dimensions) is clustered on the CPU: those it varies in most. Costs
-2 % of inertia or so in 256 and 512 dimensions, and saves two thirds of the time."""
+"""Directions in which a wide set (over twice as many dimensions) is clustered on the CPU: those it varies in most. It
+costs 2 % of inertia or so in 256 and 512 dimensions, and saves two thirds of the time."""
 TABLE_STATES = 2048
 """States up to which all their distances are worked out at once; more would not fit."""
 

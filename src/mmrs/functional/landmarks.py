@@ -89,12 +89,13 @@ class _Book:
     """The book while candidates are let in; works on copies."""
 
     def __init__(self, x: Tensor, allowed: Tensor, centres: Tensor, mass: Tensor, held: int) -> None:
-        anchor = centres.sum(0) / held if held else x[allowed].mean(0)
+        candidates = allowed.sum().clamp_min(1)
+        anchor = centres.sum(0) / held if held else (x * allowed.unsqueeze(1)).sum(0) / candidates
         self.x, self.centres = x - anchor, centres - anchor
         self.allowed, self.mass, self.held = allowed, mass.clone(), held
         self.into = torch.arange(len(centres), device=x.device)
         self.source = torch.full_like(self.into, -1)
-        self.same = SAME * float((self.x.square().sum(-1) * allowed).sum() / allowed.sum().clamp_min(1))
+        self.same = SAME * float((self.x.square().sum(-1) * allowed).sum() / candidates)
         self.label, self.distance = nearest(self.x, self.centres, held)
         self.distance = torch.where(allowed, self.distance, 0.0)
         self.between: Tensor | None = None
