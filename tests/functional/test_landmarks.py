@@ -18,8 +18,6 @@ def plain_admit(x, allowed, centres, mass, held, most_merges, ratio):
     merges = 0
     while True:
         gaps = np.where(allowed, [min([squared(p, c) for c in book], default=np.inf) for p in x], 0.0)
-            min([squared(p, c) for c in book], default=np.inf) if a else 0.0 for p, a in zip(x, allowed, strict=True)
-        ]
         worst = int(np.argmax(gaps))
         if gaps[worst] <= 1e-7:
             break
