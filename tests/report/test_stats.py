@@ -38,6 +38,17 @@ def test_iqm_mean_and_median_agree_to_1e_12(shape):
     assert abs(got["median"].value - np.median(per_game)) < 1e-12
 
 
+@pytest.mark.parametrize("shape", [(8, 20), (5, 7), (3, 1), (1, 1)])
+def test_aggregates_are_rliables_own(shape):
+    from rliable import metrics  # noqa: PLC0415
+
+    scores = matrix(9, *shape)
+    got = stats.aggregates({"x": scores}, reps=2)["x"]
+    assert abs(got["iqm"].value - metrics.aggregate_iqm(scores)) < 1e-12
+    assert abs(got["mean"].value - metrics.aggregate_mean(scores)) < 1e-12
+    assert abs(got["median"].value - metrics.aggregate_median(scores)) < 1e-12
+
+
 def test_intervals_agree_to_the_error_of_a_bootstrap():
     scores = matrix(2)
     got = stats.aggregates({"x": scores}, reps=2000)["x"]["iqm"]

@@ -1,0 +1,189 @@
+"""Runs of many folders: found, read, told apart, and compared with what their sweeps had planned."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mmrs.errors import InputError, StorageError, near_matches
+from mmrs.experiments.disk import read_regular
+from mmrs.experiments.run_records import RunRecord, is_run, read_run
+
+_LIMIT = 1 << 28
+_NOT_THE_EXPERIMENT = {
+    *("seed", "root", "name", "quiet", "device", "threads", "wandb", "checkpoint_every"),
+    *("env.id", "env.threads", "env.vectorization", "env.step_timeout", "bonus.name"),
+}
+"""Settings that name a run or say where and how it ran, not what was tried."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run that a sweep is to bring to its end."""
+
+    env: str
+    method: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What a set of folders holds."""
+
+    runs: tuple[RunRecord, ...]
+    labels: tuple[str, ...]
+    """Of each run's method: the bonus, and what sets its configuration apart from others of that bonus and game."""
+    planned: tuple[Planned, ...]
+    suites: tuple[str, ...]
+    tables: tuple[Path, ...]
+    """Folders of sweeps that hold tables (mazes, the grid world) rather than a training run."""
+    problems: tuple[str, ...]
+
+
+def collect(folders: Sequence[Path]) -> Collection:
+    """Read every run in and below these folders.
+
+    Raises:
+        InputError: a folder does not exist, or there is no run and no sweep in any of them.
+    """
+    places, sweeps, tables = _find(folders)
+    runs, problems = _read(places)
+    planned, suites, more = _read_sweeps(sweeps)
+    if not (runs or planned or tables):
+        named = ", ".join(str(folder) for folder in folders)
+        trouble = f" {problems[0]}" if problems else ""
+        raise InputError(
+            f"there is no run in {named}: no folder there holds a readable config.json.{trouble} Runs are made by "
+            "`mmrs train` and `mmrs sweep`."
+        )
+    runs, twice = _without_copies(runs)
+    problems = [*problems, *more, *twice, *_record_problems(runs), *_version_problems(runs)]
+    return Collection(tuple(runs), tuple(_labels(runs)), planned, suites, tuple(tables), tuple(problems))
+
+
+def _find(folders: Sequence[Path]) -> tuple[list[Path], list[Path], list[Path]]:
+    """Folders of runs, files of sweeps and folders of tables; nothing inside a run is looked at."""
+    runs: dict[Path, None] = {}
+    sweeps: dict[Path, None] = {}
+    tables: dict[Path, None] = {}
+    for folder in folders:
+        if not folder.is_dir():
+            parent = folder.parent
+            beside = [p.name for p in parent.iterdir() if p.is_dir()] if parent.is_dir() else []
+            hint = near_matches(folder.name, beside) if beside else ""
+            raise InputError(f"there is no folder {folder}. {hint}".strip())
+        for place, below, files in os.walk(folder):
+            below[:] = sorted(name for name in below if not name.startswith("."))
+            here = Path(place).resolve()
+            if is_run(here):
+                runs[here], below[:] = None, []
+            elif "job.json" in files:
+                tables[here], below[:] = None, []
+            if "sweep.json" in files:
+                sweeps[here / "sweep.json"] = None
+    return list(runs), list(sweeps), list(tables)
+
+
+def _read(places: Iterable[Path]) -> tuple[list[RunRecord], list[str]]:
+    runs, problems = [], []
+    for place in places:
+        try:
+            runs.append(read_run(place))
+        except StorageError as error:
+            problems.append(f"{error} It is left out.")
+    return runs, problems
+
+
+def _read_sweeps(paths: Iterable[Path]) -> tuple[tuple[Planned, ...], tuple[str, ...], list[str]]:
+    planned: dict[Planned, None] = {}
+    suites: dict[str, None] = {}
+    problems = []
+    for path in paths:
+        try:
+            data = json.loads(read_regular(path, _LIMIT))
+            suites[str(data["suite"])] = None
+            trained = [cell for cell in data["cells"] if cell.get("kind", "train") == "train"]
+            planned |= {Planned(str(c["env"]), str(c["method"]), int(c["seed"])): None for c in trained}
+        except (StorageError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
+            problems.append(f"{path} cannot be read: which runs are missing is not known from it.")
+    return tuple(planned), tuple(suites), problems
+
+
+# --- one experiment or two --------------------------------------------------------------------------------------------
+
+
+def _flat(config: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for name, value in config.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{name}.")
+        elif prefix + name not in _NOT_THE_EXPERIMENT:
+            flat[prefix + name] = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return flat
+
+
+def _without_copies(runs: list[RunRecord]) -> tuple[list[RunRecord], list[str]]:
+    """One run of each configuration and seed: folders copied from several machines may hold it twice."""
+    longest: dict[Any, RunRecord] = {}
+    for run in runs:
+        key = (run.env, run.method, run.seed, json.dumps(_flat(run.config), sort_keys=True))
+        if key not in longest or (run.step, run.finished) > (longest[key].step, longest[key].finished):
+            longest[key] = run
+    copies = len(runs) - len(longest)
+    told = [f"{copies} of the runs are there more than once; the longest of each is used."] if copies else []
+    return list(longest.values()), told
+
+
+def _labels(runs: list[RunRecord]) -> list[str]:
+    """The bonus' name, with the settings in which a run differs from most runs of that bonus in that game."""
+    flat = [_flat(run.config) for run in runs]
+    groups: dict[tuple[str, str], list[dict[str, str]]] = defaultdict(list)
+    for run, settings in zip(runs, flat, strict=True):
+        groups[run.env, run.method].append(settings)
+    usual = {
+        key: {name: Counter(s.get(name) for s in group).most_common(1)[0][0] for name in group[0]}
+        for key, group in groups.items()
+        if any(settings != group[0] for settings in group)
+    }
+    labels = []
+    for run, settings in zip(runs, flat, strict=True):
+        common = usual.get((run.env, run.method), settings)
+        other = [f"{name}={value}" for name, value in settings.items() if common.get(name) != value]
+        labels.append(f"{run.method} ({', '.join(other)})" if other else run.method)
+    return labels
+
+
+# --- what is odd ------------------------------------------------------------------------------------------------------
+
+
+def _record_problems(runs: list[RunRecord]) -> list[str]:
+    cut = [run for run in runs if run.bad]
+    empty = [run for run in runs if not run.rows]
+    problems = []
+    if cut:
+        lines = sum(run.bad for run in cut)
+        problems.append(
+            f"{lines} half-written or damaged lines in the records of {_names(cut)}; every good line is used."
+        )
+    if empty:
+        problems.append(f"No numbers yet from {_names(empty)}.")
+    return problems
+
+
+def _version_problems(runs: list[RunRecord]) -> list[str]:
+    counts = Counter(run.version for run in runs)
+    if len(counts) < 2:
+        return []
+    told = ", ".join(f"{number} by {version}" for version, number in sorted(counts.items()))
+    return [f"The runs were made by different versions of mmrs: {told}. Their numbers may not compare."]
+
+
+def _names(runs: list[RunRecord]) -> str:
+    names = [run.path.name for run in runs[:3]]
+    more = f" and {len(runs) - 3} more" if len(runs) > 3 else ""
+    return ", ".join(names) + more
