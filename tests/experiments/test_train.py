@@ -52,6 +52,7 @@ def same(a, b):
 CASES = [
     ("CartPole-v1", "none", 0.0), ("CartPole-v1", "mmrs", 0.0), ("CartPole-v1", "ride", 0.0),
     ("CartPole-v1", "rnd", 0.0), ("mmrs/Maze2D-v0", "jfi", 0.0), ("mmrs/Maze2D-v0", "mmrs", 0.0),
+    ("mmrs/MultiRooms-v0", "mmrs", 0.0),
     ("HopperBulletEnv-v0", "none", 0.0), ("HopperBulletEnv-v0", "mmrs", 0.0), ("HopperBulletEnv-v0", "ride", 0.0),
     ("HopperBulletEnv-v0", "rnd", 0.0), ("ALE/Alien-v5", "none", 0.25), ("ALE/Alien-v5", "mmrs", 0.0),
     ("ALE/Alien-v5", "rnd", 0.25), ("ALE/Alien-v5", "ride", 0.0),

@@ -10,3 +10,11 @@ if "mmrs/Maze2D-v0" not in gym.registry:
 if "mmrs/GridWorld-v0" not in gym.registry:
     # Unstated: the example has no end; a hundred steps let every cell be seen.
     gym.register("mmrs/GridWorld-v0", entry_point="mmrs.envs.gridworld:GridWorld", max_episode_steps=100)
+for _world in ("KeyRooms", "MultiRooms", "NoisyTV"):
+    if f"mmrs/{_world}-v0" not in gym.registry:
+        gym.register(
+            f"mmrs/{_world}-v0",
+            entry_point="mmrs.envs.rooms_env:RoomsEnv",
+            vector_entry_point="mmrs.envs.rooms_vector:RoomsVectorEnv",
+            kwargs={"world": _world},
+        )

@@ -1,4 +1,4 @@
-"""Environments by name: Atari, Bullet or any Gymnasium id."""
+"""Environments by name: Atari, Bullet, our room worlds or any other Gymnasium id."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ import gymnasium as gym
 from mmrs.envs.atari import ATARI_GAMES, AtariEnvs, game_ids, rom_name
 from mmrs.envs.bullet import BULLET_GAMES, make_bullet, register_bullet
 from mmrs.envs.generic import GymEnvs, Vectorization, make_one
+from mmrs.envs.rooms_map import WORLDS
 from mmrs.envs.training import TrainingEnvs
 from mmrs.errors import InputError, MissingExtraError
+
+ROOM_IDS = {f"mmrs/{name}-v0": name for name in WORLDS}
 
 
 def make_envs(
@@ -20,6 +23,7 @@ def make_envs(
     num_envs: int,
     *,
     sticky: float = 0.0,
+    obs_type: str = "features",
     threads: int | None = None,
     vectorization: Vectorization = "sync",
     step_timeout: float = 30.0,
@@ -34,8 +38,10 @@ def make_envs(
             Gymnasium id.
         num_envs: Copies.
         sticky: Atari only: chance that the emulator repeats the last action.
+        obs_type: Room worlds only: "features" or "image".
         threads: Atari only: threads of the emulator; None leaves the choice to it.
-        vectorization: "sync" steps in this process, "async" in one worker per environment; Atari has its own threads.
+        vectorization: "sync" steps in this process, "async" in one worker per environment; Atari has its own threads,
+            and the room worlds are compiled.
         step_timeout: Seconds after which a worker that does not answer is an error.
         reseed_every: Steps after which each environment gets a seeded reset at its next game over; bounds the time
             that `restore` takes. None: 50,000 for Atari, where such a reset is slow, and 10,000 elsewhere.
@@ -54,13 +60,19 @@ def make_envs(
         return AtariEnvs(env_id, num_envs, sticky=sticky, threads=threads, **shared)  # type: ignore[arg-type]
     if sticky:
         raise InputError(f"sticky is {sticky}, but {env_id} is no Atari game: only the emulator repeats actions.")
+    if kind == "rooms":
+        from mmrs.envs.rooms_training import RoomsEnvs  # noqa: PLC0415 - numba is an extra
+
+        return RoomsEnvs(ROOM_IDS[env_id], num_envs, obs_type=obs_type, first_index=first_index)
+    if obs_type != "features":
+        raise InputError(f"obs_type is {obs_type!r}, but {env_id} is no room world: only those can show either.")
     make = make_bullet if kind == "bullet" else make_one
     stepping = {"vectorization": vectorization, "step_timeout": step_timeout}
     return GymEnvs(env_id, num_envs, make=make, **stepping, **shared)  # type: ignore[arg-type]
 
 
-def family(env_id: str) -> Literal["atari", "bullet", "gymnasium"]:
-    """Which of the three an id belongs to.
+def family(env_id: str) -> Literal["atari", "bullet", "rooms", "gymnasium"]:
+    """Which of the four an id belongs to.
 
     Raises:
         InputError: No such environment, with a hint at what was meant.
@@ -70,6 +82,8 @@ def family(env_id: str) -> Literal["atari", "bullet", "gymnasium"]:
         return "atari"
     if _is_bullet(env_id):
         return "bullet"
+    if env_id in ROOM_IDS:
+        return "rooms"
     # "module:id" is Gymnasium's way to name a module that registers the id when it is imported.
     if ":" not in env_id and env_id not in gym.registry:
         raise InputError(f"There is no environment {env_id!r}. {_hint(env_id)}")

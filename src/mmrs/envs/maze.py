@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -122,15 +123,15 @@ def check_size(size: int) -> None:
         raise InputError(f"the size of a maze must be a whole number from 2 to {MAX_SIZE}, not {size!r}")
 
 
-def checked_action(action: int) -> int:
-    """The action as a plain number; one that is none of `DIRECTIONS` is refused."""
+def checked_action(action: int, names: Sequence[str] = DIRECTIONS) -> int:
+    """The action as a plain number; one that is none of those named is refused."""
     try:
         number = operator.index(action)
     except TypeError:
         number = -1
-    if not 0 <= number < len(DIRECTIONS):
-        names = ", ".join(DIRECTIONS)
-        raise InputError(f"an action must be a whole number from 0 to {len(DIRECTIONS) - 1} ({names}), not {action!r}")
+    if not 0 <= number < len(names):
+        listed = ", ".join(names)
+        raise InputError(f"an action must be a whole number from 0 to {len(names) - 1} ({listed}), not {action!r}")
     return number
 
 

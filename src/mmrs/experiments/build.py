@@ -68,6 +68,7 @@ def build_envs(
         config.id,
         num_envs or config.num_envs,
         sticky=config.sticky,
+        obs_type=config.obs_type,
         threads=config.threads,
         vectorization=config.vectorization,
         step_timeout=config.step_timeout,

@@ -22,6 +22,8 @@ class EnvConfig:
     """Environments stepped together (Sec. 6.2: eight)."""
     sticky: float = 0.0
     """Atari: chance that an action is repeated. # Unstated: the games' -v4 versions of the time had none."""
+    obs_type: Literal["features", "image"] = "features"
+    """Room worlds (mmrs/KeyRooms-v0, ...): numbers, or a grey image."""
     threads: int | None = None
     """Atari: threads that step the games; None: ale-py chooses."""
     vectorization: Literal["sync", "async"] = "sync"
