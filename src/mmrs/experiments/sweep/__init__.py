@@ -1,0 +1,1 @@
+"""Suites of runs, brought to their ends on one machine or on many."""

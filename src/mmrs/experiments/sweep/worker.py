@@ -1,0 +1,39 @@
+"""A process of the local engine: takes cells as lines of JSON on its input, answers with how each ended.
+
+It dies with the sweep: when its input ends, nobody would hear the answer, and another sweep may want the run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from mmrs.experiments.sweep.job import run_cell
+from mmrs.experiments.sweep.suites import Cell
+
+
+def main() -> None:
+    """Work until the input ends."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # whatever prints must not talk into the answers
+    jobs: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(jobs,), daemon=True).start()
+    while True:
+        job = jobs.get()
+        outcome = run_cell(Path(job["folder"]), Cell(**job["cell"]), job["command"])
+        answers.write(json.dumps(outcome) + "\n")
+
+
+def _listen(jobs: queue.SimpleQueue[dict[str, Any]]) -> None:
+    for line in sys.stdin:
+        jobs.put(json.loads(line))
+    os._exit(0)  # at once, in the middle of anything: run folders are made for that
+
+
+if __name__ == "__main__":
+    main()
