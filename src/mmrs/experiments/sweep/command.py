@@ -33,7 +33,7 @@ class SweepConfig:
     """Bring all runs of a suite to their ends. Start the same command again after any stop: it goes on."""
 
     suite: Annotated[str, tyro.conf.Positional]
-    """Which: smoke, gridworld, maze, atari, bullet, vanishing."""
+    """Which: smoke, gridworld, maze, rooms, atari, bullet, vanishing."""
     steps: int | None = None
     """Agent steps a run; without it, the suite's."""
     seeds: int | None = None

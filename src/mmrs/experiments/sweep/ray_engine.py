@@ -85,7 +85,8 @@ class RayEngine:
         except self.ray.exceptions.TaskCancelledError:
             return Outcome(cell.name, "stopped")
         except self.ray.exceptions.RayError as error:
-            return Outcome(cell.name, "lost", f"The worker of this run died: {type(error).__name__}: {error}\n")
+            why = str(error).strip().partition("\n")[0]  # Ray adds pages of its own logs
+            return Outcome(cell.name, "lost", f"The worker of this run died: {type(error).__name__}: {why}\n")
 
     def _capacity(self) -> int:
         there = self.ray.cluster_resources()
