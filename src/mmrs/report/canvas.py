@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from mmrs.errors import MissingExtraError
 from mmrs.files import write_whole
@@ -15,15 +16,17 @@ if TYPE_CHECKING:
 COLOURS = ("#c2571a", "#1f6fb4", "#3a8f5c", "#8a5aa8", "#8c6d31", "#b23a62", "#4c4c4c")
 """Told apart by colour-blind readers in this order; the first two belong to the baseline and to JFI."""
 
+_UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
-def new_figure(width: float, height: float) -> Figure:
-    """An empty figure that belongs to no window, in inches."""
+
+def new_figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> Figure:
+    """An empty figure that belongs to no window, in inches; without a layout its axes are placed by hand."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 (an optional extra)
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ImportError as error:
         raise MissingExtraError("matplotlib", "report") from error
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout=layout)
     FigureCanvasAgg(figure)
     return figure
 
@@ -35,15 +38,15 @@ def plain(axes: Any) -> None:
     axes.set_axisbelow(True)
 
 
-def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write `name`.png and `name`.svg into the folder, each whole or not at all."""
+def save_figure(figure: Figure, folder: Path, name: str, kinds: Sequence[str] = ("png", "svg")) -> list[Path]:
+    """Write `name`.png and `name`.svg, or other kinds, into the folder, each whole or not at all."""
     from matplotlib import rc_context  # noqa: PLC0415
 
     paths = []
     # A fixed salt and no date: the same data give the same SVG, byte for byte.
     with rc_context({"svg.hashsalt": "mmrs", "svg.fonttype": "none"}):
-        for kind, metadata in (("png", None), ("svg", {"Date": None})):
+        for kind in kinds:
             buffer = io.BytesIO()
-            figure.savefig(buffer, format=kind, dpi=160, metadata=metadata, facecolor="white")
+            figure.savefig(buffer, format=kind, dpi=160, metadata=_UNDATED.get(kind), facecolor="white")
             paths.append(write_whole(folder / f"{name}.{kind}", buffer.getvalue()))
     return paths
