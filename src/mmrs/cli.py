@@ -22,6 +22,7 @@ from mmrs.experiments.gridworld import GridWorldConfig, gridworld
 from mmrs.experiments.listing import ListConfig, show_list
 from mmrs.experiments.maze import MazeConfig, maze
 from mmrs.experiments.presets import default_config
+from mmrs.experiments.report import ReportConfig, report
 from mmrs.experiments.sweep.command import SweepConfig, sweep
 from mmrs.experiments.train import resume, train
 from mmrs.experiments.video import VideoConfig, video
@@ -51,6 +52,7 @@ COMMANDS: dict[str, tuple[type, Callable[[Any], object]]] = {
     "export": (ExportConfig, export),
     "sweep": (SweepConfig, sweep),
     "list": (ListConfig, show_list),
+    "report": (ReportConfig, report),
     "demo": (DemoConfig, demo),
     "gridworld": (GridWorldConfig, gridworld),
     "maze": (MazeConfig, maze),
