@@ -23,6 +23,7 @@ from mmrs.experiments.listing import ListConfig, show_list
 from mmrs.experiments.maze import MazeConfig, maze
 from mmrs.experiments.presets import default_config
 from mmrs.experiments.report import ReportConfig, report
+from mmrs.experiments.side_by_side import train_side_by_side
 from mmrs.experiments.sweep.command import SweepConfig, sweep
 from mmrs.experiments.train import resume, train
 from mmrs.experiments.video import VideoConfig, video
@@ -33,7 +34,11 @@ class TrainCommand(TrainConfig):
     """Train PPO with an intrinsic reward. Defaults fit the environment and the reward; every number can be changed."""
 
     preset: str | None = None
-    """Defaults to start from: atari, bullet, vector or paper-literal; without it, what fits the environment."""
+    """Defaults to start from: rooms, atari, bullet, vector or paper-literal; without it, what fits the environment."""
+    compare: tuple[str, ...] = ()
+    """Train several methods side by side instead: ppo (no bonus) and any rewards of `mmrs list`."""
+    compare_seeds: int = 1
+    """Seeds of each method that is compared, from --seed on."""
     resume: Path | None = None
     """Folder of a run to continue; its own configuration is used, and all other options are ignored."""
 
@@ -42,7 +47,10 @@ def _train(command: TrainCommand) -> int:
     if command.resume is not None:
         return resume(command.resume, quiet=command.quiet)[1]
     names = [f.name for f in dataclasses.fields(TrainConfig)]
-    return train(TrainConfig(**{name: getattr(command, name) for name in names}))[1]
+    config = TrainConfig(**{name: getattr(command, name) for name in names})
+    if command.compare:
+        return train_side_by_side(config, command.compare, command.compare_seeds)
+    return train(config)[1]
 
 
 COMMANDS: dict[str, tuple[type, Callable[[Any], object]]] = {

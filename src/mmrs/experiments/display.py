@@ -70,15 +70,15 @@ class Display:
         self.runs = {name: Progress(name, total) for name, total in runs.items()}
         self.quiet, self.clock = quiet, clock
         self._live: Live | None = None
-        self._spoke = -LINE_EVERY
+        self._spoke = dict.fromkeys(self.runs, -LINE_EVERY)
 
     def update(self, name: str, row: Mapping[str, Any]) -> None:
         """Show a row of metrics of a run."""
         self.runs[name].take(row)
         if self._live:
             return  # drawn by Live, a few times a second
-        if not self.quiet and self.clock() - self._spoke >= LINE_EVERY:
-            self._spoke = self.clock()
+        if not self.quiet and self.clock() - self._spoke[name] >= LINE_EVERY:
+            self._spoke[name] = self.clock()
             self.console.print(plain_line(self.runs[name]), highlight=False, markup=False, soft_wrap=True)
 
     def note(self, name: str, text: str) -> None:

@@ -54,7 +54,7 @@ def default_bonus(name: str) -> BonusConfig:
 def default_config(env: str | None = None, bonus: str | None = None, preset: str | None = None) -> TrainConfig:
     """The configuration that fits, before anything the user says beyond these three."""
     if preset is None:
-        kind = family(env) if env else "gymnasium"
+        kind = family(env) if env else "rooms"
         preset = "vector" if kind == "gymnasium" else kind
     if preset not in PRESETS:
         raise InputError(f"there is no preset {preset!r}. {near_matches(preset, PRESETS)}")

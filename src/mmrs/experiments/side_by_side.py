@@ -1,0 +1,140 @@
+"""`mmrs train --compare`: several methods on one environment at once, one display, a table and a page at the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+import mmrs
+from mmrs.errors import InputError, MissingExtraError, near_matches
+from mmrs.experiments.attempts import own_command
+from mmrs.experiments.build import check
+from mmrs.experiments.config import BonusConfig, TrainConfig
+from mmrs.experiments.config_json import to_json
+from mmrs.experiments.display import Display
+from mmrs.experiments.run_folder import plain_name
+from mmrs.experiments.side_by_side_result import film, read_comparison
+from mmrs.experiments.signals import StopSignals
+from mmrs.experiments.sweep.engine import Resources, Task
+from mmrs.experiments.sweep.job import CONFIGS
+from mmrs.experiments.sweep.local import LocalEngine
+from mmrs.experiments.sweep.plan import SCHEMA, Plan, enter
+from mmrs.experiments.sweep.schedule import Schedule
+from mmrs.experiments.sweep.suites import Cell, training_method
+from mmrs.experiments.sweep.table import last_row
+from mmrs.report.comparison_data import COLUMNS, Comparison
+from mmrs.report.comparison_page import write_comparison_page
+from mmrs.rewards import REWARDS
+
+PAGE = "index.html"
+METHODS = ("ppo", "mmrs-paper", *REWARDS)
+"""What can be compared: PPO without a bonus, the reward as printed, and every reward there is."""
+
+
+def train_side_by_side(config: TrainConfig, methods: Sequence[str], seeds: int = 1) -> int:
+    """Train each method with each seed, in as many processes as there are cores.
+
+    A run that is there already is continued, or left as it is when finished: the same command goes on after any stop.
+
+    Args:
+        config: of all runs; each method brings its own bonus, unless it is the one configured here.
+        methods: of `METHODS`.
+        seeds: how many, from the seed of `config` on.
+
+    Returns:
+        0; 1 if a run failed; or the code of the signal that stopped it.
+    """
+    cells = make_cells(config, methods, seeds)
+    folder = (config.root / (config.name or plain_name("compare", config.env.id))).resolve()
+    task = Task(folder, own_command())
+    settings = {"steps": config.steps, "seeds": seeds, "games": [config.env.id], "methods": list(methods)}
+    enter(folder, Plan(SCHEMA, "compare", mmrs.__version__, task.command, settings, cells), CONFIGS)
+    schedule = Schedule(folder, cells, retries=0)
+    jobs = max(1, min(len(os.sched_getaffinity(0)) // config.threads, len(cells)))
+    engine = LocalEngine(task, jobs, Resources(config.threads, 0.0))
+    try:
+        with StopSignals() as stop, Display({c.name: config.steps for c in cells}, quiet=config.quiet) as display:
+            schedule.run(engine, lambda: stop.requested, lambda: _show(schedule, display))
+            _show(schedule, display)
+    finally:
+        engine.close()
+    if stop.requested:
+        Console(stderr=True).print(f"Stopped and saved in {folder}. The same command goes on.", highlight=False)
+        return stop.exit_code
+    return _conclude(schedule, config, cells)
+
+
+def make_cells(config: TrainConfig, methods: Sequence[str], seeds: int) -> tuple[Cell, ...]:
+    """One run a method and seed."""
+    if seeds < 1:
+        raise InputError(f"the number of seeds is {seeds}, expected at least 1.")
+    for method in methods:
+        if method not in METHODS:
+            raise InputError(f"there is no method {method!r} to compare. {near_matches(method, METHODS)}")
+    check(config)
+    cells = []
+    for seed in range(config.seed, config.seed + seeds):
+        for method in dict.fromkeys(methods):
+            name = plain_name(method, str(seed))
+            run = replace(config, bonus=_bonus(config, method), seed=seed, root=Path(), name=name, quiet=True)
+            cells.append(Cell(name, "train", config.env.id, method, seed, to_json(run)))
+    return tuple(cells)
+
+
+def _bonus(config: TrainConfig, method: str) -> BonusConfig:
+    return config.bonus if method == config.bonus.name else training_method(config.env.id, method, 0).bonus
+
+
+def _show(schedule: Schedule, display: Display) -> None:
+    """Hand the newest row of each run to the display."""
+    for name, job in schedule.jobs.items():
+        shown = display.runs[name]
+        if job.state == "waiting" or shown.note:
+            continue
+        row = last_row(schedule.folder / name / "metrics.jsonl")
+        if row.get("step", 0) > shown.step:
+            display.update(name, row)
+        if job.state in ("finished", "failed"):
+            display.note(name, "done" if job.state == "finished" else "failed")
+
+
+def _conclude(schedule: Schedule, config: TrainConfig, cells: tuple[Cell, ...]) -> int:
+    failed = [job for job in schedule.jobs.values() if job.state == "failed"]
+    for job in failed:
+        _say(f"{job.cell.name} failed:\n{job.error.strip()}", Console(stderr=True))
+    if failed:
+        return 1
+    console = Console()
+    comparison = read_comparison(schedule.folder, config, cells)
+    console.print(summary(comparison))
+    try:
+        method, content = film(schedule.folder, comparison)
+        comparison = replace(comparison, film=content, film_of=method)
+    except MissingExtraError as error:
+        _say(f"No film: {error}", console)
+    try:
+        _say(f"page: {write_comparison_page(schedule.folder / PAGE, comparison)}", console)
+    except MissingExtraError as error:
+        _say(f"No page: {error}", console)
+    return 0
+
+
+def _say(text: str, console: Console) -> None:
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def summary(comparison: Comparison) -> Table:
+    """What came out, a row a method, the mean over its seeds."""
+    table = Table(title=comparison.title, box=box.SIMPLE, title_justify="left")
+    table.add_column("method")
+    for name in COLUMNS:
+        table.add_column(name, justify="right")
+    for method in comparison.methods:
+        table.add_row(method.name, *method.row())
+    return table
