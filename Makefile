@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt | $(BIN)/python
 
 # The demo needs little of what the tests need: no Ray, no Stable-Baselines3.
 $(DEMO_STAMP): pyproject.toml constraints.txt | $(BIN)/python
-	$(INSTALL) '.[maze,report,stats]'
+	$(INSTALL) '.[maze,report,stats,video]'
 	touch $@
 
 demo: $(DEMO_STAMP)
