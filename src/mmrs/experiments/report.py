@@ -60,7 +60,7 @@ def _write_tables(tables: list[ScoreTable], out: Path) -> None:
 
 def _say(data: ReportData, page: Path, console: Console) -> None:
     runs = sum(len(cell.runs) for cell in data.cells.values())
-    console.print(f"{runs:,} runs, {len(data.envs)} games, {len(data.methods)} methods", highlight=False)
+    console.print(f"runs: {runs:,}, games: {len(data.envs)}, methods: {len(data.methods)}", highlight=False)
     for problem in data.problems:
         console.print(f"note: {problem}", highlight=False, markup=False, soft_wrap=True)
     if data.missing_runs:

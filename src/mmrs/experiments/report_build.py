@@ -49,6 +49,7 @@ def build_report(found: Collection, metrics: Sequence[str] = ()) -> ReportData:
     keys = [*cells, *planned]
     return ReportData(
         cells=cells,
+        pairs=frozenset(keys),
         envs=tuple(sorted({env for env, _ in keys}, key=_game_order)),
         methods=tuple(sorted({method for _, method in keys}, key=_method_order)),
         metrics=metrics,

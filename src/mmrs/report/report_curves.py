@@ -84,8 +84,8 @@ def _series(name: int | str, curve: Curve) -> list[Any]:
 
 
 def compact(values: Column) -> list[float | None]:
-    """Five digits are more than a screen shows; NaN, which JSON does not have, becomes None."""
+    """Six digits are more than a screen shows; NaN, which JSON does not have, becomes None."""
     safe = np.where(np.isfinite(values) & (values != 0), values, 1.0)
-    factor = 10.0 ** (4 - np.floor(np.log10(np.abs(safe))))
+    factor = 10.0 ** (5 - np.floor(np.log10(np.abs(safe))))
     rounded = np.where(values == 0, 0.0, np.round(safe * factor) / factor)
     return [value if fine else None for value, fine in zip(rounded.tolist(), np.isfinite(values), strict=True)]

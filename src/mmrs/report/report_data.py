@@ -95,6 +95,8 @@ class ReportData:
 
     cells: dict[tuple[str, str], Cell]
     """By game and method; what is not there is missing."""
+    pairs: frozenset[tuple[str, str]]
+    """Games and methods that have runs or are to have some."""
     envs: tuple[str, ...]
     methods: tuple[str, ...]
     metrics: tuple[str, ...]

@@ -69,7 +69,7 @@ def score_tables(report: ReportData) -> list[ScoreTable]:
     tables = []
     for family in FAMILIES:
         envs = report.family(family)
-        methods = tuple(m for m in report.methods if any((e, m) in report.cells for e in envs)) or report.methods
+        methods = tuple(m for m in report.methods if any((env, m) in report.pairs for env in envs))
         sources = tuple(s for s in SOURCES if any(s in published_ppo(env) for env in envs))
         for metric in report.metrics if envs else ():
             rows = tuple((env, _entries(report, env, methods, metric), _published(env, sources)) for env in envs)

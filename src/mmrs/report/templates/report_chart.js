@@ -1,6 +1,6 @@
 // One chart: lines with bands in an SVG, and a tip with the values under the pointer.
 const SVG = "http://www.w3.org/2000/svg";
-const BOX = {left: 46, right: 8, top: 8, bottom: 22, width: 340, height: 190};
+const BOX = {left: 46, right: 12, top: 8, bottom: 22, height: 190};
 
 function node(name, attributes, parent) {
   const made = document.createElementNS(SVG, name);
@@ -12,8 +12,8 @@ function node(name, attributes, parent) {
 function figureText(value) {
   if (value === null || value === undefined) return "none";
   const size = Math.abs(value);
-  if (size >= 1e6) return (value / 1e6).toPrecision(3) + "M";
-  if (size >= 1e4) return (value / 1e3).toPrecision(3) + "k";
+  if (size >= 1e6) return Number((value / 1e6).toPrecision(3)) + "M";
+  if (size >= 1e4) return Number((value / 1e3).toPrecision(3)) + "k";
   return String(Number(value.toPrecision(4)));
 }
 
@@ -38,15 +38,15 @@ function span(panel, log) {
   return [low - air, high + air];
 }
 
-function scales(panel, log) {
+function scales(panel, log, width) {
   const x0 = panel.x[0], x1 = panel.x[panel.x.length - 1];
   const [low, high] = span(panel, log), bend = log ? Math.log10 : (v) => v;
-  const wide = BOX.width - BOX.left - BOX.right, tall = BOX.height - BOX.top - BOX.bottom;
+  const wide = width - BOX.left - BOX.right, tall = BOX.height - BOX.top - BOX.bottom;
   return {
     x: (v) => BOX.left + (wide * (v - x0)) / (x1 - x0 || 1),
     y: (v) => BOX.top + tall * (1 - (bend(Math.max(v, log ? low : -Infinity)) - bend(low)) / (bend(high) - bend(low))),
     step: (pixel) => x0 + ((pixel - BOX.left) / wide) * (x1 - x0),
-    low, high, x0, x1,
+    low, high, x0, x1, width,
   };
 }
 
@@ -64,17 +64,20 @@ function axes(svg, at, log) {
   const marks = log ? ticks(Math.log10(at.low), Math.log10(at.high), 3).map((t) => 10 ** t) : ticks(at.low, at.high, 4);
   for (const value of marks) {
     const y = at.y(value);
-    node("line", {class: "grid", x1: BOX.left, x2: BOX.width - BOX.right, y1: y, y2: y}, svg);
+    node("line", {class: "grid", x1: BOX.left, x2: at.width - BOX.right, y1: y, y2: y}, svg);
     node("text", {x: BOX.left - 5, y: y + 3, "text-anchor": "end"}, svg).textContent = figureText(value);
   }
-  for (const value of ticks(at.x0, at.x1, 4))
-    node("text", {x: at.x(value), y: BOX.height - 6, "text-anchor": "middle"}, svg).textContent = figureText(value);
+  for (const value of ticks(at.x0, at.x1, 4)) {
+    const x = at.x(value), anchor = x > at.width - 26 ? "end" : "middle";
+    node("text", {x: anchor === "end" ? at.width - 2 : x, y: BOX.height - 6, "text-anchor": anchor}, svg).textContent = figureText(value);
+  }
 }
 
 function draw(figure, panel, log, name, colour) {
-  const svg = node("svg", {viewBox: `0 0 ${BOX.width} ${BOX.height}`, role: "img", preserveAspectRatio: "none"}, figure);
+  const width = Math.max(240, figure.clientWidth - 32);
+  const svg = node("svg", {viewBox: `0 0 ${width} ${BOX.height}`, role: "img", preserveAspectRatio: "none"}, figure);
   svg.setAttribute("aria-label", `${panel.title}: one line for each of ${panel.series.map((s, i) => name(s[0], i)).join(", ")}`);
-  const at = scales(panel, log);
+  const at = scales(panel, log, width);
   axes(svg, at, log);
   panel.series.forEach(([who, mean, low, high], i) => {
     if (low) {
@@ -97,7 +100,7 @@ function hover(figure, svg, panel, at, name, colour) {
   figure.append(tip);
   svg.addEventListener("pointermove", (event) => {
     const box = svg.getBoundingClientRect();
-    const wanted = at.step(((event.clientX - box.left) / box.width) * BOX.width);
+    const wanted = at.step(((event.clientX - box.left) / box.width) * at.width);
     const index = panel.x.reduce((best, x, i) => (Math.abs(x - wanted) < Math.abs(panel.x[best] - wanted) ? i : best), 0);
     cursor.setAttribute("x1", at.x(panel.x[index]));
     cursor.setAttribute("x2", at.x(panel.x[index]));

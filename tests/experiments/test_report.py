@@ -1,0 +1,258 @@
+"""`mmrs report` on folders of every kind: what it finds, says, computes and writes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rich.console import Console
+from tests.experiments.run_folders import made_up, write_grid, write_run
+
+from mmrs.errors import InputError
+from mmrs.experiments.config_json import to_json
+from mmrs.experiments.report import ReportConfig, report
+from mmrs.experiments.report_build import build_report
+from mmrs.experiments.run_collection import collect
+from mmrs.experiments.run_records import POINTS
+from mmrs.report.report_stats import FamilyStats, family_stats
+from mmrs.report.report_tables import score_tables, to_latex, to_markdown
+
+GAMES = ("ALE/Alien-v5", "ALE/Breakout-v5", "HopperBulletEnv-v0", "CartPole-v1")
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory):
+    root = tmp_path_factory.mktemp("grid")
+    write_grid(root, GAMES, ("none", "rnd", "mmrs"), seeds=3)
+    return root
+
+
+def quiet():
+    return Console(file=io.StringIO(), width=300)
+
+
+def made(*folders):
+    return build_report(collect(folders))
+
+
+def test_cells_hold_every_seed_and_the_last_value(grid):
+    data = made(grid)
+    assert data.envs == GAMES
+    assert data.methods == ("ppo", "rnd", "mmrs")
+    cell = data.cells["ALE/Alien-v5", "mmrs"]
+    assert cell.scores["game_return"] == {0: 300.0, 1: 301.0, 2: 302.0}
+    found = cell.spread("game_return")
+    assert (found.mean, found.std, found.seeds) == (301.0, 1.0, 3)
+    assert found.low == pytest.approx(301 - 4.302652729911275 / np.sqrt(3))
+    assert [run.command for run in cell.runs] == [f"mmrs train --seed {s}" for s in range(3)]
+    assert json.loads(cell.config)["bonus"]["name"] == "mmrs"
+    assert (data.problems, data.missing_runs) == ((), 0)
+
+
+def test_curves_are_means_between_rows_and_end_where_runs_end(tmp_path):
+    config = made_up("CartPole-v1", "rnd", 0, steps=1000)
+    write_run(tmp_path / "a", config, 10, score=100.0)
+    write_run(tmp_path / "b", replace(config, seed=1), 5, done=0.5, score=50.0)
+    data = made(tmp_path)
+    curve, x = data.cells["CartPole-v1", "rnd"].curves["game_return"], data.grids["CartPole-v1"]
+    assert len(x) == POINTS
+    assert curve.mean == pytest.approx(x / 10, abs=1e-6)  # both climb by 0.1 a step; the second stops half-way
+    assert (curve.low[x > 500] == curve.high[x > 500]).all()
+    assert data.cells["CartPole-v1", "rnd"].unfinished == 1
+
+
+def test_a_long_record_is_sampled_with_both_its_ends(tmp_path):
+    write_run(tmp_path / "a", made_up("CartPole-v1", "rnd", 0, steps=3000), 3000, score=42.0)
+    (run,) = collect([tmp_path]).runs
+    assert (run.rows, run.bad, len(run.columns["step"])) == (3000, 0, POINTS)
+    assert (run.columns["step"][0], run.step, run.last("game_return")) == (1, 3000, 42.0)
+
+
+def test_runs_are_found_at_any_depth_once_and_longest_first(grid, tmp_path):
+    a, b = tmp_path / "one" / "deep", tmp_path / "two"
+    shutil.copytree(grid, a)
+    config = made_up("CartPole-v1", "rnd", 0)
+    write_run(b / "other-name", config, 4, done=0.2, score=7.0)  # the same run on another machine, not so far
+    found = collect([tmp_path, a, a / "CartPole-v1-rnd-0"])
+    assert len(found.runs) == 36
+    assert any("more than once" in problem for problem in found.problems)
+    data = build_report(found)
+    assert data.cells["CartPole-v1", "rnd"].scores["game_return"][0] == 200.0
+
+
+def test_different_settings_are_different_methods(tmp_path):
+    for seed in range(3):
+        write_run(tmp_path / f"a{seed}", made_up("CartPole-v1", "mmrs", seed))
+    config = made_up("CartPole-v1", "mmrs", 0)
+    write_run(tmp_path / "b", replace(config, bonus=replace(config.bonus, options=("k=10", "lambda_g=0.2"))))
+    write_run(tmp_path / "c", replace(config, seed=5, device="cpu", root=tmp_path, name="c", quiet=True))
+    data = made(tmp_path)
+    assert set(data.methods) == {"mmrs", "mmrs (bonus.options=k=10 lambda_g=0.2)"}
+    assert len(data.cells["CartPole-v1", "mmrs"].runs) == 4
+
+
+def test_missing_cells_are_known_from_the_sweep(tmp_path):
+    configs = [made_up("CartPole-v1", bonus, seed) for bonus in ("none", "rnd") for seed in range(2)]
+    names = {"none": "ppo"}
+    cells = [
+        {"name": f"{c.bonus.name}-{c.seed}", "kind": "train", "env": c.env.id, "seed": c.seed, "config": to_json(c),
+         "method": names.get(c.bonus.name, c.bonus.name)}
+        for c in configs
+    ]  # fmt: skip
+    cells.append({"name": "maze", "kind": "maze", "env": "maze", "method": "jfi", "seed": 0})
+    sweep = {"schema": 1, "suite": "smoke", "version": "0.1.0", "command": "mmrs sweep smoke", "cells": cells}
+    (tmp_path / "sweep.json").write_text(json.dumps(sweep))
+    empty = made(tmp_path)  # before the first run has started
+    assert (empty.missing_runs, empty.envs, empty.methods) == (4, ("CartPole-v1",), ("ppo", "rnd"))
+    assert all(entry.text == "missing" for table in score_tables(empty) for _, row, _ in table.rows for entry in row)
+    page = report(ReportConfig((tmp_path,), out=tmp_path / "out"), quiet()).read_text()
+    assert "4 runs of the sweep are not there yet" in page
+    write_run(tmp_path / "none-0", configs[0])
+    (tmp_path / "none-0" / "error.txt").write_text("Traceback: <b>boom</b>")
+    write_run(tmp_path / "none-1", configs[1], done=0.5)
+    (tmp_path / "none-1" / "error.txt").write_text("Traceback: boom")
+    data = made(tmp_path)
+    assert data.missing_runs == 2
+    states = [run.state for run in data.cells["CartPole-v1", "ppo"].runs]
+    assert states == ["finished", "failed"]
+    ((_, (ours, missing), _),) = score_tables(data)[0].rows
+    assert (ours.seeds, missing.text, missing.seeds) == ("2 seeds, 1 not finished", "missing", "no run")
+
+
+def test_half_written_records_are_used_and_said(tmp_path):
+    config = made_up("CartPole-v1", "rnd", 0)
+    write_run(tmp_path / "half", config, 8, score=80.0, tail='{"step": 99999, "game_ret')
+    write_run(tmp_path / "torn", replace(config, seed=1), 8, score=80.0, tail="\x00\x00garbage\n[1]\n{not json}\n")
+    write_run(tmp_path / "none", replace(config, seed=2), 0)
+    found = collect([tmp_path])
+    assert {run.path.name: (run.rows, run.bad) for run in found.runs} == {
+        "half": (8, 1),
+        "torn": (9, 3),
+        "none": (0, 0),
+    }
+    text = " ".join(found.problems)
+    assert "4 half-written or damaged lines" in text
+    assert "every good line is used" in text
+    assert "No numbers yet from none" in text
+    assert build_report(found).cells["CartPole-v1", "rnd"].scores["game_return"] == {0: 80.0, 1: 80.0}
+    page = report(ReportConfig((tmp_path,), out=tmp_path / "out"), quiet()).read_text()
+    assert "4 half-written or damaged lines" in page
+
+
+def test_versions_that_differ_are_said(tmp_path):
+    config = made_up("CartPole-v1", "rnd", 0)
+    write_run(tmp_path / "a", config, version="0.1.0")
+    write_run(tmp_path / "b", replace(config, seed=1), version="0.2.0")
+    data = json.loads((tmp_path / "b" / "config.json").read_text())
+    data["config"]["a_new_setting"] = 3  # which this version could not continue, but can report
+    (tmp_path / "b" / "config.json").write_text(json.dumps(data))
+    found = collect([tmp_path])
+    assert "different versions of mmrs: 1 by 0.1.0, 1 by 0.2.0" in found.problems[0]
+
+
+def test_errors_say_what_to_do(tmp_path, grid):
+    with pytest.raises(InputError, match=r"there is no run in .*mmrs train"):
+        collect([tmp_path])
+    with pytest.raises(InputError, match=r"there is no folder .*Did you mean"):
+        collect([grid.parent / (grid.name + "x")])
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "config.json").write_text("{}")
+    with pytest.raises(InputError, match="not the configuration of a run"):
+        collect([tmp_path])
+    with pytest.raises(InputError, match="Did you mean 'game_return'"):
+        report(ReportConfig((grid,), metrics=("game_retrun",), out=tmp_path / "out"))
+    with pytest.raises(InputError, match="at least one folder"):
+        report(ReportConfig(()))
+
+
+def test_links_are_not_followed(tmp_path):
+    write_run(tmp_path / "run", made_up("CartPole-v1", "rnd", 0))
+    secret = tmp_path / "secret"
+    secret.write_text('{"step": 1}\n')
+    (tmp_path / "run" / "metrics.jsonl").unlink()
+    (tmp_path / "run" / "metrics.jsonl").symlink_to(secret)
+    with pytest.raises(InputError, match="there is no run"):
+        collect([tmp_path])
+
+
+# --- statistics and tables --------------------------------------------------------------------------------------------
+
+
+def test_scores_are_scaled_as_said(grid):
+    data = made(grid)
+    atari = family_stats(data, "atari")
+    assert isinstance(atari, FamilyStats)
+    assert (atari.seeds, atari.baseline) == (3, "ppo")
+    human = np.mean([(301 - 227.8) / (7127.7 - 227.8), (301 - 1.7) / (30.5 - 1.7)])
+    assert atari.aggregates["mmrs"]["mean"].value == pytest.approx(human)
+    bullet = family_stats(data, "bullet")
+    assert bullet.aggregates["mmrs"]["mean"].value == pytest.approx(301 / 1680)
+    other = family_stats(data, "other")
+    assert other.aggregates["mmrs"]["iqm"].value == pytest.approx((301 - 100) / 202, abs=0.01)
+    assert other.improvements[1].chance.value == 1.0
+    assert other.improvements[1].games[0].difference == 200.0
+
+
+def test_statistics_use_the_games_that_all_have(grid, tmp_path):
+    shutil.copytree(grid, tmp_path / "copy")
+    for seed in range(3):
+        shutil.rmtree(tmp_path / "copy" / f"ALE-Alien-v5-rnd-{seed}")
+    shutil.rmtree(tmp_path / "copy" / "ALE-Breakout-v5-mmrs-2")
+    data = made(tmp_path)
+    atari = family_stats(data, "atari")
+    assert (atari.games, atari.seeds, atari.left_out) == (("ALE/Breakout-v5",), 2, ("Alien",))
+    for seed in range(3):
+        shutil.rmtree(tmp_path / "copy" / f"ALE-Breakout-v5-mmrs-{seed}", ignore_errors=True)
+    assert "every method" in family_stats(made(tmp_path), "atari")
+    assert "two methods" in family_stats(made(grid / "CartPole-v1-rnd-0"), "other")
+
+
+def test_tables_put_ours_beside_the_papers_with_the_best_in_bold(grid):
+    atari = score_tables(made(grid))[0]
+    (alien, entries, published) = atari.rows[0]
+    assert (alien, [entry.best for entry in entries]) == ("ALE/Alien-v5", [False, False, True])
+    assert entries[2].text == "301.00 ± 1.00"
+    assert entries[2].paper == "2.10k ± 71.71"
+    assert [entry.paper_best for entry in entries] == [False, False, True]
+    assert dict(zip(atari.sources, published, strict=True))["cleanrl"] == "1736±69"
+    text = to_markdown(atari)
+    assert "**301.00 ± 1.00** [298.52, 303.48] (3 seeds); paper **2.10k ± 71.71**" in text
+    latex = to_latex(atari)
+    assert r"$\mathbf{301.00 \pm 1.00}$" in latex
+    assert latex.count(r"\\") == 2 * 2 + 1
+
+
+def test_every_file_is_written(tmp_path):
+    out = quiet()
+    write_grid(tmp_path / "runs", ("ALE/Alien-v5",), ("none", "mmrs"), seeds=3)
+    page = report(ReportConfig((tmp_path / "runs",), out=tmp_path / "out", figures=True), out)
+    assert page.read_text().startswith("<!doctype html>")
+    assert "runs: 6, games: 1, methods: 2" in out.file.getvalue()
+    tables = sorted(path.name for path in (tmp_path / "out" / "tables").iterdir())
+    assert tables == [f"atari-game_return.{ending}" for ending in ("csv", "md", "tex")]
+    rows = list(csv.DictReader((tmp_path / "out" / "tables" / "atari-game_return.csv").open()))
+    mine = [r for r in rows if (r["game"], r["method"], r["source"]) == ("ALE/Alien-v5", "mmrs", "this report")]
+    assert [(float(r["mean"]), r["seeds"]) for r in mine] == [(201.0, "3")]
+    assert {r["source"] for r in rows} >= {"this report", "paper"}
+    figures = {path.name for path in (tmp_path / "out" / "figures").iterdir()}
+    names = ("learning-game_return", "vanishing-bonus_size", "terms-mmrs", "profile-atari")
+    assert figures >= {f"{name}.{kind}" for name in names for kind in ("pdf", "svg", "png")}
+    assert (tmp_path / "out" / "figures" / "learning-game_return.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_names_do_no_harm_in_tables(tmp_path):
+    config = made_up("CartPole-v1", "rnd", 0)
+    hostile = replace(config, env=replace(config.env, id="=cmd|' /C calc'!A0_$%&{}<script>"))
+    write_run(tmp_path / "a", hostile)
+    write_run(tmp_path / "b", replace(hostile, bonus=replace(config.bonus, name="$x$<img onerror=1>")))
+    report(ReportConfig((tmp_path,), out=tmp_path / "out", figures=True), quiet())
+    (table,) = (tmp_path / "out" / "tables").glob("*.csv")
+    assert all(not row[0].startswith("=") for row in csv.reader(table.open()))
+    latex = table.with_suffix(".tex").read_text()
+    assert r"\_\$\%\&\{\}" in latex
+    assert r"\|" in table.with_suffix(".md").read_text()
