@@ -25,6 +25,7 @@ from mmrs.experiments.presets import default_config
 from mmrs.experiments.report import ReportConfig, report
 from mmrs.experiments.side_by_side import train_side_by_side
 from mmrs.experiments.sweep.command import SweepConfig, sweep
+from mmrs.experiments.sweep.cost import CostConfig, cost
 from mmrs.experiments.train import resume, train
 from mmrs.experiments.video import VideoConfig, video
 
@@ -59,6 +60,7 @@ COMMANDS: dict[str, tuple[type, Callable[[Any], object]]] = {
     "video": (VideoConfig, video),
     "export": (ExportConfig, export),
     "sweep": (SweepConfig, sweep),
+    "cost": (CostConfig, cost),
     "list": (ListConfig, show_list),
     "report": (ReportConfig, report),
     "demo": (DemoConfig, demo),

@@ -47,6 +47,8 @@ class Tally:
     drivers_killed: int = 0
     nodes_killed: int = 0
     workers_killed: int = 0
+    stranger: str = ""
+    """What became of a process that wanted to join the Ray cluster without its token."""
     seconds: float = 0.0
     seconds_serial: float = 0.0
 
@@ -164,6 +166,14 @@ def alive(pid: int) -> bool:
         return False
 
 
+def stranger(address: str) -> str:
+    """Try to run code on a cluster without its token."""
+    script = f"import ray\nray.init(address={address!r})\nray.get(ray.remote(print).remote())"
+    nobody = {k: v for k, v in os.environ.items() if not k.startswith("RAY_AUTH")} | {"RAY_AUTH_MODE": "disabled"}
+    ended = subprocess.run([sys.executable, "-c", script], env=nobody, capture_output=True, text=True, check=False)
+    return "let in" if ended.returncode == 0 else "refused" if "uthentic" in ended.stderr else ended.stderr[-500:]
+
+
 def ray_faults(folder: Path, seeds: int, drivers: int, every: float, nodes: int, tally: Tally) -> int:
     """Kill a node of a two-node cluster every few seconds and the driver now and then; returns the last exit code.
 
@@ -184,8 +194,9 @@ def ray_faults(folder: Path, seeds: int, drivers: int, every: float, nodes: int,
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "_system_config": fast, **small})
     places = [cluster.add_node(num_cpus=2, object_store_memory=80_000_000) for _ in range(2)]
     options = ("--engine", "ray", "--address", cluster.address)
-    runs, died = seeds * len(METHODS), time.monotonic()
     driver = Driver(sweep_command(folder, seeds, *options), folder.with_suffix(".log"), {})
+    tally.stranger = stranger(cluster.address)
+    runs, died = seeds * len(METHODS), time.monotonic()
     try:
         while (code := driver.process.poll()) is None:
             time.sleep(0.2)
@@ -208,14 +219,15 @@ def ray_faults(folder: Path, seeds: int, drivers: int, every: float, nodes: int,
 
 
 def main(engine: str, runs: int, place: Path) -> Tally:
-    tally, seeds = Tally(), runs // len(METHODS)
+    tally, seeds, many = Tally(), runs // len(METHODS), runs >= 40
     cells = toy_cells(seeds)
     began = time.monotonic()
     serial(place / "serial", cells)
     tally.seconds_serial = round(time.monotonic() - began, 1)
     began = time.monotonic()
     if engine == "ray":
-        code = ray_faults(place / "faults", seeds, drivers=2, every=15.0, nodes=1000, tally=tally)
+        often = {"drivers": 2, "every": 15.0, "nodes": 1000} if many else {"drivers": 1, "every": 3.0, "nodes": 1}
+        code = ray_faults(place / "faults", seeds, tally=tally, **often)
     else:
         code = local_faults(place / "faults", seeds, workers=20, drivers=4, tally=tally)
     tally.seconds = round(time.monotonic() - began, 1)

@@ -68,7 +68,7 @@ class SweepConfig:
 
 def sweep(config: SweepConfig) -> int:
     """Run a sweep; returns 0 if every run finished, 1 if some failed, or the code of the signal that stopped it."""
-    cells = _cells(config)
+    cells = choose_cells(config)
     folder = (config.out or Path("runs") / config.suite).resolve()
     task = Task(folder, own_command())
     plan = Plan(SCHEMA, config.suite, mmrs.__version__, task.command, _settings(config, cells), cells)
@@ -90,8 +90,7 @@ def sweep(config: SweepConfig) -> int:
 
 def make_engine(config: SweepConfig, task: Task) -> Engine:
     """Where the runs of a sweep are made."""
-    gpus = [] if config.device == "cpu" else visible_gpus()
-    resources = Resources(config.threads, _share(config, gpus))
+    resources, gpus = choose_resources(config)
     if config.engine == "ray":
         from mmrs.experiments.sweep.ray_engine import RayEngine  # noqa: PLC0415  Ray is an optional extra
 
@@ -100,6 +99,12 @@ def make_engine(config: SweepConfig, task: Task) -> Engine:
         raise InputError("--address is of a Ray cluster; add --engine ray.")
     jobs = config.jobs or default_jobs(resources, len(gpus))
     return LocalEngine(task, jobs, resources, gpus if resources.gpu else ())
+
+
+def choose_resources(config: SweepConfig) -> tuple[Resources, list[str]]:
+    """What each run gets, and the GPUs there are to share."""
+    gpus = [] if config.device == "cpu" else visible_gpus()
+    return Resources(config.threads, _share(config, gpus)), gpus
 
 
 def default_jobs(resources: Resources, gpus: int) -> int:
@@ -117,7 +122,8 @@ def _share(config: SweepConfig, gpus: list[str]) -> float:
     return share if share is not None else GPU_SHARE if gpus else 0.0
 
 
-def _cells(config: SweepConfig) -> tuple[Cell, ...]:
+def choose_cells(config: SweepConfig) -> tuple[Cell, ...]:
+    """The runs asked for, with the threads and the device they get."""
     for name, least in (("threads", 1), ("retries", 0)):
         if getattr(config, name) < least:
             raise InputError(f"{name} is {getattr(config, name)}, expected at least {least}.")

@@ -63,23 +63,18 @@ def _train(folder: Path, cell: Cell, command: str) -> int:
     return bring_to_end(replace(config, root=folder, name=cell.name, quiet=True), command=command)
 
 
-def _table(make: Callable[[Any], str], kind: type) -> Callable[[Path, Cell, str], int]:
-    """A cell that is done in one go: `make` computes the content of its result file."""
-
-    def bring(folder: Path, cell: Cell, command: str) -> int:
-        config: Any = from_json(kind, cell.config, cell.name)
-        path = folder / cell.name
-        path.mkdir(parents=True, exist_ok=True)
-        with RunFolder(path).exclusive():
-            if is_finished(path):
-                return 0
-            _same_job(path / JOB, config)
-            with attempt(path, lambda: 0, command) as finish:
-                write_whole(path / f"{cell.kind}.json", make(config))
-                finish()
-        return 0
-
-    return bring
+def _table(folder: Path, cell: Cell, command: str) -> int:
+    config: Any = from_json(CONFIGS[cell.kind], cell.config, cell.name)
+    path = folder / cell.name
+    path.mkdir(parents=True, exist_ok=True)
+    with RunFolder(path).exclusive():
+        if is_finished(path):
+            return 0
+        _same_job(path / JOB, config)
+        with attempt(path, lambda: 0, command) as finish:
+            write_whole(path / f"{cell.kind}.json", TABLES[cell.kind](config))
+            finish()
+    return 0
 
 
 def _same_job(path: Path, config: Any) -> None:
@@ -103,9 +98,7 @@ def _walks(_config: GridWorldConfig) -> str:
 
 
 CONFIGS: dict[str, type] = {"train": TrainConfig, "maze": MazeConfig, "gridworld": GridWorldConfig}
-KINDS: dict[str, Callable[[Path, Cell, str], int]] = {
-    "train": _train,
-    "maze": _table(_mazes, CONFIGS["maze"]),
-    "gridworld": _table(_walks, CONFIGS["gridworld"]),
-}
+TABLES: dict[str, Callable[[Any], str]] = {"maze": _mazes, "gridworld": _walks}
+"""Kinds that are done in one go: the content of their result file, from their configuration."""
+KINDS: dict[str, Callable[[Path, Cell, str], int]] = {"train": _train, "maze": _table, "gridworld": _table}
 """What is done in the folder of a cell; returns 0, or the exit code of the signal that stopped it."""
