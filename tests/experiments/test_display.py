@@ -111,3 +111,13 @@ def test_no_number_is_cut_on_a_narrow_terminal(width):
     assert "…" not in text
     for words in ("98.77M/123.5M", "33:20", "12,345", "-12,345", "98,765", "3.4%"):
         assert words in text
+
+
+def test_of_several_runs_each_has_its_own_lines():
+    out, now = console(False), [0.0]
+    with Display({"a": 1_000_000, "b": 1_000_000}, console=out, clock=lambda: now[0]) as display:
+        for _ in range(20):
+            display.update("a", ROW)
+            display.update("b", ROW)
+            now[0] += LINE_EVERY / 10
+    assert [line[0] for line in out.file.getvalue().splitlines()] == ["a", "b"] * 2

@@ -65,7 +65,7 @@ def train_side_by_side(config: TrainConfig, methods: Sequence[str], seeds: int =
     finally:
         engine.close()
     if stop.requested:
-        Console(stderr=True).print(f"Stopped and saved in {folder}. The same command goes on.", highlight=False)
+        _say(f"Stopped and saved in {folder}. The same command goes on.", Console(stderr=True))
         return stop.exit_code
     return _conclude(schedule, config, cells)
 

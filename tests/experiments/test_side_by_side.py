@@ -1,0 +1,113 @@
+"""Methods side by side: stopped by Ctrl-C, continued by the same command, told as a table, a page and a film."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from mmrs.cli import main
+from mmrs.errors import InputError
+from mmrs.experiments import store
+from mmrs.experiments.metrics import read_metrics
+from mmrs.experiments.presets import default_config
+from mmrs.experiments.side_by_side import make_cells
+from mmrs.experiments.side_by_side_result import read_comparison
+
+STEPS = 12 * 1024
+NAMES = ("ppo-0", "landmarks-0")
+
+
+def test_without_a_word_mmrs_is_trained_on_keyrooms():
+    config = default_config()
+    assert (config.env.id, config.bonus.name, config.steps) == ("mmrs/KeyRooms-v0", "mmrs", 102_400)
+    for name in ("KeyRooms", "MultiRooms", "NoisyTV"):
+        assert replace(default_config(f"mmrs/{name}-v0"), env=config.env) == config
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    """Two methods, cut by Ctrl-C in the middle and started again."""
+    root = tmp_path_factory.mktemp("runs")
+    command = [sys.executable, "-m", "mmrs.cli", "train", "--compare", "ppo", "landmarks"]
+    command += ["--steps", str(STEPS), "--checkpoint-every", "1000", "--root", str(root), "--name", "both"]
+    first = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    records = [root / "both" / name / "metrics.jsonl" for name in NAMES]
+    while not all(record.exists() and record.stat().st_size for record in records):
+        time.sleep(0.02)
+        assert first.poll() is None, first.communicate()
+    first.send_signal(signal.SIGINT)
+    said = first.communicate(timeout=60)[1]
+    saved = {name: [c.step for c in store.checkpoints(root / "both" / name / "checkpoints")] for name in NAMES}
+    env = {**os.environ, "COLUMNS": "120"}
+    second = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=env)
+    return {"folder": root / "both", "code": first.returncode, "said": said, "saved": saved, "second": second}
+
+
+def test_ctrl_c_saves_every_run_and_says_how_to_go_on(compared):
+    assert compared["code"] == 130, compared["said"]
+    assert "The same command goes on" in compared["said"]
+    assert all(len(steps) == 1 and 0 < steps[0] <= STEPS for steps in compared["saved"].values()), compared["saved"]
+    assert any(steps[0] < STEPS for steps in compared["saved"].values())
+
+
+def test_the_same_command_goes_on_to_the_end_and_tells_what_came_out(compared):
+    second = compared["second"]
+    assert second.returncode == 0, second.stderr
+    for name in NAMES:
+        steps = [row["step"] for row in read_metrics(compared["folder"] / name / "metrics.jsonl").rows]
+        assert steps == list(range(1024, STEPS + 1, 1024))
+        assert re.search(rf"^{name}: done$", second.stderr, re.MULTILINE)
+        starts = (compared["folder"] / name / "attempts.jsonl").read_text().count('"start"')
+        assert starts == 1 + (compared["saved"][name][0] < STEPS)
+    assert re.search(r"ppo +0% +never", second.stdout)
+    assert "index.html" in second.stdout
+
+
+def test_visits_and_curves_are_those_of_the_runs(compared):
+    config = replace(default_config(), steps=STEPS)
+    comparison = read_comparison(compared["folder"], config, make_cells(config, ("ppo", "landmarks"), 1))
+    for method, name in zip(comparison.methods, NAMES, strict=True):
+        rows = read_metrics(compared["folder"] / name / "metrics.jsonl").rows
+        episodes = sum(row["episodes"] for row in rows)
+        assert method.visits.sum() == STEPS + 8 + episodes  # one a step and one a start of an episode
+        assert method.runs[0].last("env/coverage") == rows[-1]["env/coverage"]
+        assert not method.visits[comparison.world == 1].any()
+    assert not np.array_equal(*(method.visits for method in comparison.methods))
+
+
+def test_the_page_holds_the_film_and_the_plan_names_every_run(compared):
+    page = (compared["folder"] / "index.html").read_text()
+    assert "data:video/mp4;base64," in page
+    assert (compared["folder"] / "film.mp4").stat().st_size > 1000
+    assert "landmarks" in page
+    plan = json.loads((compared["folder"] / "sweep.json").read_text())
+    assert [cell["name"] for cell in plan["cells"]] == list(NAMES)
+
+
+def test_each_method_brings_its_bonus_unless_it_is_the_one_configured():
+    config = default_config("mmrs/KeyRooms-v0", "mmrs")
+    config = replace(config, bonus=replace(config.bonus, options=("k=64",)))
+    cells = make_cells(config, ("ppo", "mmrs", "rnd", "rnd"), 2)
+    assert [cell.name for cell in cells] == ["ppo-0", "mmrs-0", "rnd-0", "ppo-1", "mmrs-1", "rnd-1"]
+    bonus = {cell.name: cell.config["bonus"] for cell in cells}
+    assert bonus["ppo-0"]["name"] == "none"
+    assert bonus["mmrs-1"]["options"] == ["k=64"]
+    assert bonus["rnd-0"] == bonus["rnd-1"] != bonus["ppo-0"]
+    assert bonus["rnd-0"]["centre"]
+    with pytest.raises(InputError, match="Did you mean 'landmarks'"):
+        make_cells(config, ("landmark",), 1)
+    with pytest.raises(InputError, match="at least 1"):
+        make_cells(config, ("ppo",), 0)
+
+
+def test_the_command_line_refuses_an_unknown_method(capsys, tmp_path):
+    assert main(["train", "--compare", "pppo", "--root", str(tmp_path)]) == 2
+    assert "Did you mean 'ppo'" in capsys.readouterr().err.replace("\n", " ")
+    assert not list(tmp_path.iterdir())
