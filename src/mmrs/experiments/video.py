@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import torch
 import tyro
 from rich.console import Console
 
@@ -17,12 +16,12 @@ from mmrs.agents.policy import Policy
 from mmrs.envs.training import Step, TrainingEnvs
 from mmrs.errors import InputError, MissingExtraError, StorageError
 from mmrs.experiments import store
-from mmrs.experiments.build import build_bonus, build_envs
+from mmrs.experiments.build import build_envs
 from mmrs.experiments.config import TrainConfig
+from mmrs.experiments.load import load_bonus, rollout_of
 from mmrs.experiments.run_folder import RunFolder
 from mmrs.experiments.video_frame import FrameDrawer, Picture
 from mmrs.rewards import IntrinsicReward, Memory
-from mmrs.rollout import Rollout
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ def video(config: VideoConfig, console: Console | None = None) -> Path:
     # As many environments as in training, though one is shown: what a bonus pays depends on what all of them see.
     with closing(build_envs(replace(settings.env, vectorization="sync"), render=True)) as envs:
         policy = Policy(envs.observation_space, envs.action_space, tree["trainer"], config.seed)
-        bonus, memory = _bonus(settings, envs, tree["trainer"])
+        bonus, memory = load_bonus(settings, envs, tree["trainer"])
         path = config.out or _free_name(run.videos, f"step-{step:09d}")
         drawer = FrameDrawer()
         frames = (drawer.draw(*shot) for shot in shots(policy, bonus, memory, envs, settings.num_steps, config))
@@ -94,7 +93,7 @@ def shots(
             seen.append(obs)
         terms: dict[str, Any] = {}
         if bonus:
-            terms, memory = bonus.compute_terms(_rollout(policy, seen, actions, steps), memory)
+            terms, memory = bonus.compute_terms(rollout_of(policy, seen, actions, steps), memory)
         for t, (picture, step) in enumerate(zip(pictures, steps, strict=True)):
             if done == config.max_steps or games == config.episodes:
                 return
@@ -124,41 +123,6 @@ def write_mp4(path: Path, frames: Iterator[Picture], fps: int) -> None:
         raise StorageError(f"cannot write {path}: {error.strerror or error}. Is the disk full?") from error
     finally:
         draft.unlink(missing_ok=True)
-
-
-def _rollout(policy: Policy, seen: list[Any], actions: list[Any], steps: list[Step]) -> Rollout:
-    finals = [step.final_obs for step in steps if len(step.final_obs)]
-    return Rollout(
-        obs=torch.stack([policy.inputs(obs) for obs in seen]),
-        actions=np.stack(actions),
-        terminated=np.stack([step.terminated for step in steps]),
-        truncated=np.stack([step.truncated for step in steps]),
-        final_obs=policy.inputs(np.concatenate(finals)) if finals else None,
-    )
-
-
-def _bonus(
-    settings: TrainConfig, envs: TrainingEnvs, state: dict[str, Any]
-) -> tuple[IntrinsicReward | None, Memory | None]:
-    """The bonus as it stood, and the memory to start with: scales as they were, episodes fresh."""
-    updates = -(-settings.steps // (settings.num_steps * settings.env.num_envs))
-    bonus = build_bonus(settings.bonus, envs, updates, settings.seed)
-    if bonus is None:
-        return None, None
-    bonus.load_state_dict(state["bonus"])
-    fresh, other = (bonus.initial_memory(count, torch.device("cpu")) for count in (envs.num_envs, envs.num_envs + 1))
-    return bonus, _shared(state["memory"], fresh, other) if state["memory"] else fresh
-
-
-def _shared(trained: Memory, fresh: Memory, other: Memory) -> Memory:
-    """Entries whose shape depends on the number of environments are of episodes, and start afresh."""
-    memory: Memory = {}
-    for name, value in fresh.items():
-        if isinstance(value, dict):
-            memory[name] = _shared(trained[name], value, other[name])
-        else:
-            memory[name] = trained[name] if value.shape == other[name].shape else value
-    return memory
 
 
 def _free_name(folder: Path, stem: str) -> Path:
