@@ -18,6 +18,7 @@ SMALLEST_IMAGE = 36
 """Fewest pixels a side that the convolutions of the appendix can read (and the smallest the decoder can draw)."""
 MOST_CHANNELS = 12
 """A stack of four RGB frames."""
+MOST_JOINT_CHOICES = 6
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,13 @@ class ActionSpec:
         numbers = self.numbers(actions)
         return torch.cat([nnf.one_hot(numbers[:, i], n) for i, n in enumerate(self.choices)], 1).float()
 
+    def kinds(self, actions: Tensor) -> Tensor:
+        """Actions ``[B, *shape]`` as one number from 0 each: the joint choice, or the orthant of a Box."""
+        if not self.choices:
+            numbers = (actions.reshape(actions.shape[0], -1) > 0).to(torch.int64)
+            return _joint(numbers, (2,) * numbers.shape[1])
+        return _joint(self.numbers(actions), self.choices)
+
     def check(self, actions: Tensor) -> None:
         """Refuse actions that are not of this space; a Box action may lie outside its bounds, as policies' do."""
         if tuple(actions.shape[2:]) != self.shape:
@@ -119,6 +127,14 @@ class ActionSpec:
                 f"actions hold {int(numbers[row, column]) + self.starts[column]} for choice {column}, expected "
                 f"{self.starts[column]} to {self.starts[column] + self.choices[column] - 1}."
             )
+
+
+def _joint(numbers: Tensor, choices: tuple[int, ...]) -> Tensor:
+    """``[B, C]`` numbers as one each; where there are too many choices to tell apart the first ones decide."""
+    joint = torch.zeros_like(numbers[:, 0])
+    for i, options in enumerate(choices[:MOST_JOINT_CHOICES]):
+        joint = joint * options + numbers[:, i]
+    return joint
 
 
 def _channels_last(images: Tensor) -> Tensor:

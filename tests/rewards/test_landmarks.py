@@ -29,7 +29,7 @@ def walk(points, done=(), final=()):
 
 def on_the_line(**options):
     """The reward with an encoder that returns its input: relu(x) - relu(-x) = x."""
-    bonus = mmrs.make("landmarks", LINE, MOVES, latent_dim=1, **options)
+    bonus = mmrs.make("landmarks", LINE, MOVES, **{"latent_dim": 1, "apart": 0.0, **options})
     first, _, last = bonus.embedding.network
     for parameter in bonus.embedding.parameters():
         parameter.zero_()
@@ -111,6 +111,53 @@ def test_before_the_first_update_there_is_no_book_and_no_pay():
     reward, memory = on_the_line(k=3).compute(walk([0, 10, 11, 10]))
     assert (reward == 0).all()
     assert memory["counts"].sum() == 4
+
+
+def test_states_much_nearer_than_a_step_are_the_same():
+    bonus = on_the_line(k=3)
+    bonus.update(walk([0, 10, 11, 20]))  # a step is 67 on average (squared)
+    assert sorted(bonus.landmarks.flatten().tolist()) == [0, 10, 20]
+    near = on_the_line(k=4, apart=0.05)
+    near.update(walk([0, 10, 11, 20]))
+    assert sorted(near.landmarks[near.taken].flatten().tolist()) == [0, 10, 20]
+    # What was told apart while steps were short is merged when they are long, masses too.
+    short = on_the_line(k=8, apart=0.05)
+    short.update(walk([0, 1, 2, 3]))
+    assert int(short.taken.sum()) == 4
+    short.update(walk([3, 100, 3, 200]))
+    assert sorted(short.landmarks[short.taken].flatten().tolist()) == [3, 100, 200]
+    assert int(short.mass.sum()) == 6
+
+
+def noisy_walk(seed):
+    """Two numbers: a place, which actions 0 and 1 move by one, and noise, which action 2 redraws."""
+    rng = np.random.default_rng(seed)
+    actions = rng.integers(0, 3, (64, 4))
+    obs = np.zeros((65, 4, 2), np.float32)
+    for t in range(64):
+        obs[t + 1, :, 0] = np.clip(obs[t, :, 0] + np.where(actions[t] == 2, 0, 2 * actions[t] - 1), -3, 3)
+        obs[t + 1, :, 1] = np.where(actions[t] == 2, 20 * rng.standard_normal(4), obs[t, :, 1])
+    never = np.zeros((64, 4), bool)
+    return mmrs.Rollout(obs=obs, actions=actions, terminated=never, truncated=never)
+
+
+def places(bonus):
+    """Different first numbers of the landmarks, and how many landmarks there are."""
+    landmarks = bonus.landmarks[bonus.taken]
+    return len(landmarks[:, 0].unique()), len(landmarks)
+
+
+def test_noise_that_an_action_redraws_weighs_next_to_nothing():
+    space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+    plain, control = (mmrs.make("landmarks", space, spaces.Discrete(3), k=16, scale=s) for s in ("none", "control"))
+    for seed in range(20):
+        plain.update(noisy_walk(seed))
+        control.update(noisy_walk(seed))
+    place, noise = control.embedding.norm.weight().tolist()
+    assert place > 0.8
+    assert noise < 0.05
+    assert places(control) == (7, 7)
+    assert places(plain)[1] == 16
 
 
 @pytest.mark.parametrize("updates", [1, 3, REMEMBERED_UPDATES - 1, REMEMBERED_UPDATES])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from mmrs.spaces import ObservationSpec
+
 
 class RunningNorm(nn.Module):
     """Standardises inputs by the mean and variance of all it was updated with, clipped.
@@ -56,6 +58,67 @@ class RunningNorm(nn.Module):
         self.variance.copy_(self.variance * keep + variance * share + delta.square() * keep * share)
         self.mean.copy_(torch.where(self.count > 0, self.mean + delta * share, mean))
         self.count.copy_(total)
+
+
+class InputNorm(RunningNorm):
+    """Standardises the features of observations, pixel by pixel or number by number.
+
+    Until statistics exist pixels are taken to fill their range; they vary by one grey level at least.
+    """
+
+    def __init__(self, spec: ObservationSpec, clip: float) -> None:
+        image = spec.kind == "image"
+        guess = {"mean": 127.5, "std": 127.5, "floor": 1.0} if image else {"mean": 0.0, "std": 1.0, "floor": 1e-3}
+        super().__init__((spec.channels, *spec.image_size) if image else (spec.size,), **guess, clip=clip)
+        self.spec = spec
+
+    def observe(self, obs: Tensor) -> None:
+        """Take in observations ``[B, *obs]``."""
+        for part in obs.split(256):
+            self.update(self.spec.images(part) if self.spec.kind == "image" else self.spec.features(part))
+
+
+class ControlNorm(InputNorm):
+    """Standardised features, each times how far its changes follow from where the agent is and what it does.
+
+    The changes of a feature are told apart into what the place and the action explain and what varies all the same:
+    ``weight = (1 - variance of the change given both / mean square of the change)²``. A feature that some action
+    redraws at random gets next to no weight, however often the agent does it; one that never changed keeps its own. The
+    square is for noise that tells places apart already: half of a redraw then follows from the noise before it.
+    """
+
+    within: Tensor
+    total: Tensor
+
+    def __init__(self, spec: ObservationSpec, clip: float, *, momentum: float = 0.99) -> None:
+        super().__init__(spec, clip)
+        self.momentum = momentum
+        self.register_buffer("within", torch.zeros_like(self.mean))
+        self.register_buffer("total", torch.zeros_like(self.mean))
+
+    def weight(self) -> Tensor:
+        """``[*shape]`` in 0..1."""
+        share = torch.where(self.total > 0, self.within / self.total.clamp_min(1e-12), 0.0)
+        return (1.0 - share).clamp(0.0, 1.0).square()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Inputs ``[B, *shape]``, standardised and weighed."""
+        weight = self.weight().float()
+        return super().forward(x) * (_channels_last(weight) if x.ndim > 2 else weight)
+
+    @torch.no_grad()
+    def attribute(self, before: Tensor, after: Tensor, circumstance: Tensor) -> None:
+        """Learn from transitions between observations ``[B, *obs]`` under numbered circumstances ``[B]``."""
+        change = (self.spec.features(after) - self.spec.features(before)).flatten(1)  # [B, F]
+        group, size = circumstance.unique(return_inverse=True, return_counts=True)[1:]
+        seen_again = size > 1  # a single sample shows no variance
+        none = change.new_zeros(len(size), change.shape[1])
+        mean = none.index_add(0, group, change) / size.unsqueeze(1)
+        unbiased = torch.where(seen_again, size / (size - 1).clamp_min(1), 0.0)[group].unsqueeze(1)
+        within = ((change - mean[group]).square() * unbiased).sum(0)
+        total = (change.square() * seen_again[group].unsqueeze(1)).sum(0)
+        for kept, new in ((self.within, within), (self.total, total)):
+            kept.mul_(self.momentum).add_(new.view_as(kept))
 
 
 def _channels_last(image: Tensor) -> Tensor:

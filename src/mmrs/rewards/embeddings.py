@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 
 from mmrs.functional.losses import novelty, vae_loss
 from mmrs.nets.encoders import dense_encoder, in_chunks, make_encoder
+from mmrs.nets.norm import ControlNorm, InputNorm
 from mmrs.nets.vae import VAE
 from mmrs.rewards.dynamics import TransitionBatch, step_blocks
 from mmrs.rewards.learning import minibatches
 from mmrs.rollout import Rollout
 from mmrs.spaces import ActionSpec, ObservationSpec
 
+Scale = Literal["none", "spread", "control"]
+CLIP = 20.0
+"""Bound of standardised inputs: a pixel that one state in 400 lights is not cut."""
+
 
 class Embedding(nn.Module):
-    """Observations to vectors; what learns says from which minibatches and by which loss."""
+    """Observations to vectors; what is trained says from which minibatches and by which loss."""
 
-    learns = False
+    trained = False
 
-    def __init__(self, spec: ObservationSpec) -> None:
+    def __init__(self, spec: ObservationSpec, *, scale: Scale) -> None:
         super().__init__()
         self.spec = spec
+        self.norm: InputNorm | None = None
+        if scale != "none":
+            self.norm = ControlNorm(spec, CLIP) if scale == "control" else InputNorm(spec, CLIP)
+
+    @property
+    def moves(self) -> bool:
+        """Whether an embedding of long ago may differ from one of today."""
+        return self.trained or self.norm is not None
+
+    def inputs(self, obs: Tensor) -> Tensor:
+        """What the network reads of observations ``[B, *obs]``."""
+        features = self.spec.features(obs)
+        return features if self.norm is None else self.norm(features)
 
     def embed(self, obs: Tensor) -> Tensor:
         """``[B, d]`` of observations ``[B, *obs]``, in one pass."""
@@ -44,38 +64,42 @@ class Embedding(nn.Module):
 class RandomEmbedding(Embedding):
     """A random network that never changes: distances survive it, and it cannot drift."""
 
-    def __init__(self, spec: ObservationSpec, dim: int) -> None:
-        super().__init__(spec)
-        self.network = make_encoder(spec, dim).requires_grad_(False)
+    def __init__(self, spec: ObservationSpec, dim: int, *, scale: Scale) -> None:
+        super().__init__(spec, scale=scale)
+        self.network = make_encoder(spec, dim, normalised=scale != "none").requires_grad_(False)
 
     def embed(self, obs: Tensor) -> Tensor:
         """Embeddings of a chunk."""
-        out: Tensor = self.network(self.spec.features(obs))
+        out: Tensor = self.network(self.inputs(obs))
         return out
 
 
 class VAEEmbedding(Embedding):
     """The mean of a VAE's latent, with a small decoder variance lest the posterior collapse."""
 
-    learns = True
+    trained = True
 
-    def __init__(self, spec: ObservationSpec, dim: int, decoder_variance: float) -> None:
-        super().__init__(spec)
+    def __init__(self, spec: ObservationSpec, dim: int, decoder_variance: float, *, scale: Scale) -> None:
+        super().__init__(spec, scale=scale)
         self.decoder_variance = decoder_variance
         self.vae = VAE(spec, dim).eval()
         if spec.kind == "image":
             self.vae = self.vae.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
+    def inputs(self, obs: Tensor) -> Tensor:
+        """Standardised, or as the VAE of `mmrs` reads them."""
+        return self.vae.normalise(self.spec.features(obs)) if self.norm is None else super().inputs(obs)
+
     def embed(self, obs: Tensor) -> Tensor:
         """Latent means of a chunk."""
-        mean: Tensor = self.vae.encode(self.vae.normalise(self.spec.features(obs)))[0]
+        mean: Tensor = self.vae.encode(self.inputs(obs))[0]
         return mean
 
     def novelty(self, obs: Tensor) -> Tensor:
         """N of each observation, ``[B]`` (Eq. 16), from the mean of the latent."""
 
         def error(part: Tensor) -> Tensor:
-            x = self.vae.normalise(self.spec.features(part))
+            x = self.inputs(part)
             return novelty(x, self.vae.decode(self.vae.encode(x)[0]), average=True)
 
         with torch.no_grad():
@@ -87,7 +111,7 @@ class VAEEmbedding(Embedding):
 
     def loss(self, rollout: Rollout, batch: Tensor, generator: torch.Generator) -> Tensor:
         """The negative ELBO, Eq. (15)."""
-        x = self.vae.normalise(self.spec.features(rollout.states[batch]))
+        x = self.inputs(rollout.states[batch])
         mean, log_variance = self.vae.encode(x, "learn")
         noise = torch.randn(mean.shape, generator=generator).to(mean.device)
         reconstruction = self.vae.decode(mean + (0.5 * log_variance).exp() * noise)
@@ -97,17 +121,17 @@ class VAEEmbedding(Embedding):
 class InverseEmbedding(Embedding):
     """An embedding trained to tell the action from two successive states: what no action moves has no place in it."""
 
-    learns = True
+    trained = True
 
-    def __init__(self, spec: ObservationSpec, actions: ActionSpec, dim: int) -> None:
-        super().__init__(spec)
+    def __init__(self, spec: ObservationSpec, actions: ActionSpec, dim: int, *, scale: Scale) -> None:
+        super().__init__(spec, scale=scale)
         self.actions = actions
-        self.network = make_encoder(spec, dim)
+        self.network = make_encoder(spec, dim, normalised=scale != "none")
         self.inverse = dense_encoder(2 * dim, actions.size)
 
     def embed(self, obs: Tensor) -> Tensor:
         """Embeddings of a chunk."""
-        out: Tensor = self.network(self.spec.features(obs))
+        out: Tensor = self.network(self.inputs(obs))
         return out
 
     def batches(self, rollout: Rollout, batch_size: int, generator: torch.Generator) -> list[Tensor]:

@@ -10,10 +10,11 @@ from gymnasium import spaces
 from torch import Tensor
 
 from mmrs.errors import InputError, near_matches
-from mmrs.functional.landmarks import admit, nearest
+from mmrs.functional.landmarks import admit, nearest, seen_twice
 from mmrs.nets.init import drawn_from
+from mmrs.nets.norm import ControlNorm
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
-from mmrs.rewards.embeddings import Embedding, InverseEmbedding, RandomEmbedding, VAEEmbedding
+from mmrs.rewards.embeddings import Embedding, InverseEmbedding, RandomEmbedding, Scale, VAEEmbedding
 from mmrs.rewards.learning import adam, decay_learning_rate, gradient_step
 from mmrs.rewards.options import require_choice, require_counts, require_finite
 from mmrs.rewards.visits import CountedVisits, count_visits, initial_counts
@@ -21,6 +22,8 @@ from mmrs.rollout import Rollout, VisitSlots
 
 REMEMBERED_UPDATES = 32
 """Updates over which counts of a running episode follow their landmarks; older ones are dropped."""
+
+STEP_MOMENTUM = 0.95
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,9 @@ class LandmarkConfig:
     """Landmarks; more than there are things worth telling apart."""
     encoder: Literal["random", "vae", "inverse"] = "random"
     """Where distances are taken: a frozen random network, the mean of a VAE's latent, or inverse dynamics."""
+    scale: Scale = "none"
+    """What each number or pixel is divided by before it is embedded: nothing, its running spread, or that, and weighed
+    by how far its changes follow from landmark and action."""
     pay: Literal["fairness", "clipped", "count", "first", "visit"] = "fairness"
     """What a visit is paid: the change of the fair number of landmarks K·J, that change where positive, 1/√n of the
     landmark in the episode, 1 for its first visit in the episode, or 1 always."""
@@ -39,10 +45,15 @@ class LandmarkConfig:
     each episode)."""
     lambda_l: float = 0.0
     """Weight of the VAE's novelty, a term of its own; needs encoder="vae"."""
+    admit: Literal["any", "again", "elsewhere"] = "any"
+    """Which states may become landmarks: any, one seen again in the rollout (not by merely staying), or one seen by two
+    environments."""
     merges: int = 16
     """Most merges of landmarks an update."""
     ratio: float = 1.2
     """A state is let in where its squared distance to the book exceeds that of the closest landmarks so many times."""
+    apart: float = 0.05
+    """Two states are the same where their squared distance is below this share of that of a typical step."""
     latent_dim: int | None = None
     """Size of the embedding; None: 16 of a VAE, 32 else."""
     decoder_variance: float = 0.01
@@ -59,8 +70,10 @@ class LandmarkConfig:
 
 _CHOICES = {
     "encoder": ("random", "vae", "inverse"),
+    "scale": ("none", "spread", "control"),
     "pay": ("fairness", "clipped", "count", "first", "visit"),
     "life": ("share", "count", "none"),
+    "admit": ("any", "again", "elsewhere"),
 }
 
 
@@ -78,8 +91,9 @@ class LandmarkFairness(IntrinsicReward):
     landmarks: Tensor
     embedded: Tensor
     mass: Tensor
-    held: Tensor
+    taken: Tensor
     ways: Tensor
+    step: Tensor
 
     def __init__(
         self,
@@ -100,27 +114,29 @@ class LandmarkFairness(IntrinsicReward):
         dim = config.latent_dim or (16 if config.encoder == "vae" else 32)
         with drawn_from(self.generator):
             self.embedding = self._make_embedding(dim)
-        if self.embedding.learns:
+        if self.embedding.trained:
             self.optimizer = adam(self.embedding.parameters(), config.learning_rate, config.total_updates)
         spec, k = self.observation_spec, config.k
-        self.register_buffer("landmarks", torch.zeros(k, *spec.shape, dtype=spec.dtype))
+        self.register_buffer("landmarks", torch.full((k, *spec.shape), spec.start, dtype=spec.dtype))
         self.register_buffer("embedded", torch.zeros(k, dim))
         self.register_buffer("mass", torch.zeros(k, dtype=torch.int64))
-        self.register_buffer("held", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("taken", torch.zeros(k, dtype=torch.bool))
         self.register_buffer("ways", torch.arange(k).repeat(REMEMBERED_UPDATES, 1))
+        self.register_buffer("step", torch.zeros((), dtype=torch.float64))
 
     def _make_embedding(self, dim: int) -> Embedding:
-        if self.config.encoder == "vae":
-            return VAEEmbedding(self.observation_spec, dim, self.config.decoder_variance)
-        if self.config.encoder == "inverse":
-            return InverseEmbedding(self.observation_spec, self.action_spec, dim)
-        return RandomEmbedding(self.observation_spec, dim)
+        config, spec = self.config, self.observation_spec
+        if config.encoder == "vae":
+            return VAEEmbedding(spec, dim, config.decoder_variance, scale=config.scale)
+        if config.encoder == "inverse":
+            return InverseEmbedding(spec, self.action_spec, dim, scale=config.scale)
+        return RandomEmbedding(spec, dim, scale=config.scale)
 
     # --- the reward -------------------------------------------------------------------------------------------------
 
     def score(self, rollout: Rollout, memory: Memory) -> tuple[Terms, Memory]:
         """What each step's landmark is paid, times its weight for life."""
-        label, _ = nearest(self.embedding(rollout.states), self.embedded, int(self.held))
+        label, _ = nearest(self.embedding(rollout.states), self.embedded, self.taken)
         before, after = label[rollout.before], label[rollout.after]
         counts = {"counts": self._brought_up(memory), "fresh": memory["fresh"]}
         visits, counts = count_visits(rollout, before, after, counts, scope="episode")
@@ -169,16 +185,29 @@ class LandmarkFairness(IntrinsicReward):
 
     def learn(self, rollout: Rollout) -> Metrics:
         """Train the encoder, embed the landmarks anew, let new ones in, and count the rollout's visits."""
-        metrics = self._train_embedding(rollout) if self.embedding.learns else {}
+        self._learn_scale(rollout)
+        metrics = self._train_embedding(rollout) if self.embedding.trained else {}
         with torch.no_grad():
-            if self.embedding.learns:
+            if self.embedding.moves:
                 self._embed_landmarks()
             x = self.embedding(rollout.states)
+            self._learn_step(rollout, x)
             merges = self._admit(rollout, x)
-            label, _ = nearest(x, self.embedded, int(self.held))
+            label, _ = nearest(x, self.embedded, self.taken)
             paid = label[rollout.after[rollout.valid]]
             self.mass += torch.bincount(paid, minlength=self.config.k)
-        return metrics | {"landmarks": self.held.clone(), "landmark_merges": torch.tensor(merges)}
+        return metrics | {"landmarks": self.taken.sum(), "landmark_merges": torch.tensor(merges)}
+
+    def _learn_scale(self, rollout: Rollout) -> None:
+        norm = self.embedding.norm
+        if isinstance(norm, ControlNorm) and bool(self.taken.any()):
+            steps = rollout.valid.flatten().nonzero().squeeze(1)
+            before, after = (rollout.states[index.flatten()[steps]] for index in (rollout.before, rollout.after))
+            label, _ = nearest(self.embedding(before), self.embedded, self.taken)
+            action = self.action_spec.kinds(rollout.actions.flatten(0, 1)[steps])
+            norm.attribute(before, after, label * (action.max() + 1) + action)
+        if norm is not None:
+            norm.observe(rollout.states[rollout.visited])
 
     def _train_embedding(self, rollout: Rollout) -> Metrics:
         config, losses = self.config, []
@@ -191,25 +220,41 @@ class LandmarkFairness(IntrinsicReward):
         return {f"{config.encoder}_loss": torch.stack(losses).mean()}
 
     def _embed_landmarks(self) -> None:
-        held = int(self.held)
-        if held:
-            self.embedded[:held] = self.embedding(self.landmarks[:held])
+        self.embedded.copy_(self.embedding(self.landmarks))
+
+    def _learn_step(self, rollout: Rollout, x: Tensor) -> None:
+        """Take the rollout into the running mean squared distance of a step."""
+        distance = (x[rollout.after] - x[rollout.before])[rollout.valid].double().square().sum(-1).mean()
+        mean = STEP_MOMENTUM * self.step + (1 - STEP_MOMENTUM) * distance
+        self.step.copy_(torch.where(self.step > 0, mean, distance))
 
     def _admit(self, rollout: Rollout, x: Tensor) -> int:
         """Let states of the rollout into the book; returns how many landmarks were merged away."""
+        config = self.config
         moves = admit(
-            x, rollout.visited, self.embedded, self.mass, int(self.held),
-            most_merges=self.config.merges, ratio=self.config.ratio,
+            x, self._admissible(rollout, x), self.embedded, self.taken, self.mass,
+            most_merges=config.merges, ratio=config.ratio, apart=config.apart * float(self.step),
         )  # fmt: skip
         places = (moves.source >= 0).nonzero().squeeze(1)
         source = moves.source[places]
         self.landmarks[places] = rollout.states[source].to(self.landmarks.dtype)
         self.embedded[places] = x[source]
         self.mass.copy_(torch.zeros_like(self.mass).scatter_add_(0, moves.into, self.mass))
-        self.held.fill_(moves.held)
+        self.taken.copy_(moves.taken)
         here = torch.arange(self.config.k, device=x.device).unsqueeze(0)
         self.ways.copy_(torch.cat([here, moves.into[self.ways[:-1]]]))
         return moves.merges
+
+    def _admissible(self, rollout: Rollout, x: Tensor) -> Tensor:
+        """``[S]`` bool: states that may become landmarks."""
+        if self.config.admit == "any":
+            return rollout.visited
+        place = torch.arange(len(x), device=x.device)
+        steps, envs = rollout.done.nonzero(as_tuple=True)
+        first_final = (rollout.num_steps + 1) * rollout.num_envs
+        env, time = place % rollout.num_envs, place // rollout.num_envs
+        env[first_final:], time[first_final:] = envs, steps + 1
+        return seen_twice(x, rollout.visited, env, time, self.step / 4, elsewhere=self.config.admit == "elsewhere")
 
 
 def _resolve(options: dict[str, Any]) -> LandmarkConfig:
@@ -220,7 +265,7 @@ def _resolve(options: dict[str, Any]) -> LandmarkConfig:
     config = replace(LandmarkConfig(), **options)
     for name, allowed in _CHOICES.items():
         require_choice("landmarks", allowed, **{name: getattr(config, name)})
-    for name in ("lambda_l", "ratio", "decoder_variance"):
+    for name in ("lambda_l", "ratio", "apart", "decoder_variance"):
         require_finite("landmarks", **{name: getattr(config, name)})
     for name in ("k", "batch_size", "epochs"):
         require_counts("landmarks", **{name: getattr(config, name)})

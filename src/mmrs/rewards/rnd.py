@@ -13,7 +13,7 @@ from mmrs.functional.losses import distillation_error
 from mmrs.nets.capture import Captured
 from mmrs.nets.encoders import in_chunks, make_encoder
 from mmrs.nets.init import drawn_from, orthogonal
-from mmrs.nets.norm import RunningNorm
+from mmrs.nets.norm import InputNorm
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
 from mmrs.rewards.learning import adam, decay_learning_rate, gradient_step, minibatches
 from mmrs.rewards.options import require_counts
@@ -58,11 +58,8 @@ class RND(IntrinsicReward):
             raise InputError(f"rnd(clip={clip!r}): expected a positive number.")
         self.learning_rate, self.total_updates = learning_rate, total_updates
         self.batch_size, self.epochs = batch_size, epochs
-        spec, image = self.observation_spec, self.observation_spec.kind == "image"
-        shape = (spec.channels, *spec.image_size) if image else (spec.size,)
-        # Until statistics exist pixels are taken to fill their range; they vary by one grey level at least.
-        guess = {"mean": 127.5, "std": 127.5, "floor": 1.0} if image else {"mean": 0.0, "std": 1.0, "floor": 1e-3}
-        self.norm = RunningNorm(shape, **guess, clip=clip)
+        spec = self.observation_spec
+        self.norm = InputNorm(spec, clip)
         with drawn_from(self.generator):
             self.target = make_encoder(spec, latent_dim, normalised=True).requires_grad_(False)
             layers: list[nn.Module] = [make_encoder(spec, latent_dim, normalised=True)]
@@ -89,9 +86,7 @@ class RND(IntrinsicReward):
         """
         decay_learning_rate(self, self.learning_rate, self.total_updates)
         paid = torch.unique(rollout.after[rollout.valid])
-        spec = self.observation_spec
-        for part in rollout.states[paid].split(256):
-            self.norm.update(spec.images(part) if spec.kind == "image" else spec.features(part))
+        self.norm.observe(rollout.states[paid])
         losses = []
         for _ in range(self.epochs):
             for index in minibatches(paid, self.batch_size, self.generator):
