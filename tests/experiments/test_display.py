@@ -121,3 +121,16 @@ def test_of_several_runs_each_has_its_own_lines():
             display.update("b", ROW)
             now[0] += LINE_EVERY / 10
     assert [line[0] for line in out.file.getvalue().splitlines()] == ["a", "b"] * 2
+
+
+def test_success_is_shown_where_the_environment_tells_it():
+    out = console(True)
+    with Display({"a": 1_000_000, "b": 1_000_000}, console=out) as display:
+        display.update("a", ROW | {"env/success": 0.42})
+        display.update("b", ROW)
+    text = out.file.getvalue()
+    assert "success" in text
+    assert "42%" in text
+    assert "one life" not in text
+    assert "success 42%" in plain_line(display.runs["a"])
+    assert "success" not in plain_line(display.runs["b"])

@@ -19,6 +19,8 @@ from rich.text import Text
 
 LINE_EVERY = 5.0
 """Seconds between plain lines."""
+SUCCESS = "env/success"
+"""Share of the last episodes that the environment called a success."""
 SMOOTHING = 0.1
 """Weight of the newest update in the speed shown."""
 
@@ -109,8 +111,11 @@ def overview(runs: list[Progress]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1, 0, 0))
     table.add_column("run", overflow="fold", vertical="bottom")  # the one column that may wrap on a narrow terminal
     table.add_column("progress", width=10)
+    # Where episodes succeed or fail there are no lives, and success says more than their return.
+    succeeds = any(SUCCESS in run.row for run in runs)
     # Two lines a title, so that no number is cut at 80 columns.
-    for title in ("\nsteps", "\nleft", "\nsteps/s", "return\none life", "return\nfull game", "bonus in\nadvantage"):
+    first = "\nsuccess" if succeeds else "return\none life"
+    for title in ("\nsteps", "\nleft", "\nsteps/s", first, "return\nfull game", "bonus in\nadvantage"):
         table.add_column(title, justify="right", no_wrap=True)
     for run in runs:
         table.add_row(
@@ -119,7 +124,7 @@ def overview(runs: list[Progress]) -> Table:
             f"{short_count(run.step)}/{short_count(run.total)}",
             run.note or duration(run.seconds_left),
             f"{run.speed:,.0f}" if run.speed else "–",
-            _number(run.row.get("life_return")),
+            _percent(run.row.get(SUCCESS)) if succeeds else _number(run.row.get("life_return")),
             _number(run.row.get("game_return")),
             _percent(run.row.get("bonus_advantage_share")),
         )
@@ -155,6 +160,8 @@ def plain_line(run: Progress) -> str:
     for title, key in (("one-life return", "life_return"), ("full-game return", "game_return")):
         if key in run.row:
             parts.append(f"{title} {_number(run.row[key])}")
+    if SUCCESS in run.row:
+        parts.append(f"success {_percent(run.row[SUCCESS])}")
     shares = [f"{name} {_percent(run.row[f'reward/{name}_share'])}" for name in reward_terms(run.row)]
     parts += [f"reward: {', '.join(shares)}"] if shares else []
     if "bonus_advantage_share" in run.row:
