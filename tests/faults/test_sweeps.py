@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,9 @@ from mmrs.cli import main
 from mmrs.experiments import store
 from mmrs.experiments.metrics import read_metrics
 from mmrs.experiments.sweep import ray_engine
+from mmrs.experiments.sweep.engine import Resources, Task
+from mmrs.experiments.sweep.slurm_engine import SlurmEngine
+from mmrs.experiments.sweep.suites import SUITES, cells_of
 
 
 def log(folder):
@@ -89,6 +93,31 @@ def test_ray_is_started_with_a_token(monkeypatch):
     assert len(token) == 64
     ray_engine.protect()
     assert os.environ["RAY_AUTH_TOKEN"] == token  # the user's own is kept
+
+
+def test_slurm_jobs_finish_fail_and_get_lost(tmp_path):
+    """On submitit's own stand-in for a cluster: no Slurm is needed, and none was tried."""
+    cells = cells_of(SUITES["smoke"], seeds=1, games=["CartPole-v1"], methods=["ppo", "jfi", "rnd"], steps=128)
+    long = replace(cells[2], config={**cells[2].config, "steps": 10**7})
+    engine = SlurmEngine(Task(tmp_path, "a command"), 3, Resources(1, 0.0), ["timeout_min=5"], cluster="local")
+    for cell in (*cells[:2], long):
+        engine.submit(cell)
+    assert engine.free() == 0
+    found = {}
+    record = tmp_path / long.name / "metrics.jsonl"
+
+    def done():
+        found.update({outcome.name: outcome for outcome in engine.wait(0.1)})
+        if record.exists() and long.name not in found:
+            run = read_metrics(record.parent / "attempts.jsonl").rows[0]
+            os.kill(run["pid"], signal.SIGKILL)
+            record.unlink()
+        return len(found) == 3
+
+    assert sweeps.wait_for(done, 90)
+    engine.close()
+    assert [found[cell.name].kind for cell in cells] == ["finished", "failed", "lost"]
+    assert "UnsupportedSpaceError" in found[cells[1].name].text
 
 
 @pytest.mark.ray

@@ -44,10 +44,12 @@ class SweepConfig:
     """Only these: ppo, mmrs-paper or any reward of `mmrs list`; without it, those of the suite."""
     out: Path | None = None
     """Folder of the sweep; without it, runs/SUITE."""
-    engine: Literal["local", "ray"] = "local"
-    """Processes on this machine, or tasks on Ray."""
+    engine: Literal["local", "ray", "slurm"] = "local"
+    """Processes on this machine, tasks on Ray, or jobs on Slurm."""
     address: str | None = None
     """Of a running Ray cluster that sees --out under the same path; without it, Ray is started here."""
+    slurm: tuple[str, ...] = ()
+    """Parameters for Slurm as submitit names them, for example: slurm_partition=gpu timeout_min=1440."""
     jobs: int | None = None
     """Runs at a time; without it, as many as the cores, and the GPUs where they are used, can serve."""
     threads: int = 1
@@ -95,6 +97,10 @@ def make_engine(config: SweepConfig, task: Task) -> Engine:
         from mmrs.experiments.sweep.ray_engine import RayEngine  # noqa: PLC0415  Ray is an optional extra
 
         return RayEngine(task, config.jobs, resources, address=config.address)
+    if config.engine == "slurm":
+        from mmrs.experiments.sweep.slurm_engine import SlurmEngine  # noqa: PLC0415  submitit is an optional extra
+
+        return SlurmEngine(task, config.jobs, resources, config.slurm)
     if config.address:
         raise InputError("--address is of a Ray cluster; add --engine ray.")
     jobs = config.jobs or default_jobs(resources, len(gpus))

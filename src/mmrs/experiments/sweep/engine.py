@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from mmrs.experiments.sweep.job import Outcome
+from mmrs.experiments.sweep.job import Outcome, run_cell
 from mmrs.experiments.sweep.suites import Cell
 
 
@@ -42,3 +42,8 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """End everything at once."""
+
+
+def run_task(folder: str, cell: dict[str, Any], command: str) -> tuple[str, ...]:
+    """`run_cell` with arguments and an answer that any engine can carry."""
+    return tuple(run_cell(Path(folder), Cell(**cell), command))

@@ -11,12 +11,11 @@ import os
 import secrets
 import time
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from mmrs.errors import InputError, MissingExtraError
-from mmrs.experiments.sweep.engine import Resources, Task
-from mmrs.experiments.sweep.job import Outcome, run_cell
+from mmrs.experiments.sweep.engine import Resources, Task, run_task
+from mmrs.experiments.sweep.job import Outcome
 from mmrs.experiments.sweep.suites import Cell
 
 MEASURE_EVERY = 5.0
@@ -42,7 +41,7 @@ class RayEngine:
         self.task, self.jobs, self.resources = task, jobs, resources
         _connect(self.ray, address, jobs * resources.threads if jobs else None)
         options = {"num_cpus": resources.threads, "num_gpus": resources.gpu, "max_retries": 0}
-        self._remote = self.ray.remote(**options)(_try)
+        self._remote = self.ray.remote(**options)(run_task)
         self._pending: dict[Any, Cell] = {}
         self._room, self._measured = 1, -MEASURE_EVERY
 
@@ -102,10 +101,6 @@ def protect() -> None:
     os.environ.setdefault("RAY_AUTH_MODE", "token")
     if "RAY_AUTH_TOKEN_PATH" not in os.environ:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
-
-
-def _try(folder: str, cell: dict[str, Any], command: str) -> tuple[str, ...]:
-    return tuple(run_cell(Path(folder), Cell(**cell), command))
 
 
 def _import_ray() -> Any:

@@ -10,11 +10,9 @@ import os
 import queue
 import sys
 import threading
-from pathlib import Path
 from typing import Any
 
-from mmrs.experiments.sweep.job import run_cell
-from mmrs.experiments.sweep.suites import Cell
+from mmrs.experiments.sweep.engine import run_task
 
 
 def main() -> None:
@@ -25,8 +23,7 @@ def main() -> None:
     threading.Thread(target=_listen, args=(jobs,), daemon=True).start()
     while True:
         job = jobs.get()
-        outcome = run_cell(Path(job["folder"]), Cell(**job["cell"]), job["command"])
-        answers.write(json.dumps(outcome) + "\n")
+        answers.write(json.dumps(run_task(**job)) + "\n")
 
 
 def _listen(jobs: queue.SimpleQueue[dict[str, Any]]) -> None:
