@@ -88,7 +88,8 @@ def _ranks(values: Tensor) -> Tensor:
     """Ranks of all values, ties sharing their mean."""
     _, where, counts = torch.unique(values.flatten(), return_inverse=True, return_counts=True)
     last = counts.cumsum(0).double()
-    return (last - (counts - 1) / 2.0)[where].view(values.shape)
+    ranks: Tensor = last - (counts - 1) / 2.0
+    return ranks[where].view(values.shape)
 
 
 def explained_by(codes: Tensor, values: Tensor) -> float:

@@ -134,7 +134,7 @@ def _codes(spec: ObservationSpec, rollouts: list[Rollout]) -> tuple[Tensor, Tens
     points = both.flatten(0, 2)
     points = points / points.std(0).clamp_min(1e-6)
     labels = kmeans(points.unsqueeze(0), torch.ones(1, len(points), dtype=torch.bool), CODES, draw)
-    return tuple(labels[0].view(both.shape[:3]))  # type: ignore[return-value]
+    return labels[0].view(both.shape[:3]).unbind()  # type: ignore[return-value]
 
 
 def visits_before(codes: Tensor, done: Tensor) -> Tensor:

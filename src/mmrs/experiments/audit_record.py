@@ -54,13 +54,15 @@ def _reached(share: Column) -> Finding:
 
 
 def _vanished(share: Column) -> Finding:
-    half = share[len(share) // 2 :]
-    late = float(half.mean())
+    half = len(share) // 2
+    early, late = float(share[: max(1, half)].mean()), float(share[half:].mean())
     return Finding(
         "vanished",
         "the bonus has vanished",
         len(share) >= FEWEST_ROWS and late < VANISHED,
-        _told(share, f"mean share of the advantages' variance over the last half: {late:.2%}"),
+        _told(
+            share, f"mean share of the advantages' variance: {early:.2%} over the first half, {late:.2%} over the last"
+        ),
         "Raise bonus.weight, or scale by the running spread (--bonus.scale return) so that the weight keeps its "
         "meaning; where the bonus fell because all is known, it has done its work.",
     )
