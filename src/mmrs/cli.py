@@ -13,6 +13,7 @@ import tyro
 from rich.console import Console
 
 from mmrs.errors import MmrsError
+from mmrs.experiments.audit import AuditConfig, audit
 from mmrs.experiments.bounds import BoundsConfig, bounds
 from mmrs.experiments.config import TrainConfig
 from mmrs.experiments.demo import DemoConfig, demo
@@ -63,6 +64,7 @@ COMMANDS: dict[str, tuple[type, Callable[[Any], object]]] = {
     "cost": (CostConfig, cost),
     "list": (ListConfig, show_list),
     "report": (ReportConfig, report),
+    "audit": (AuditConfig, audit),
     "demo": (DemoConfig, demo),
     "gridworld": (GridWorldConfig, gridworld),
     "maze": (MazeConfig, maze),
