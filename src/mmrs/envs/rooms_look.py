@@ -25,7 +25,27 @@ from mmrs.envs.rooms_rows import CELL, GRID, LAST, NOISE, PHASE, Values
 _BYTES = (SHADES * 255).astype(np.uint8)
 _KEY_BLOCK, _VIEW_BLOCK, _BIT_WIDTH = 6, 14, 5
 _MAP_BLOCKS = np.kron(_BYTES[key_rooms()].reshape(SIDE, SIDE), np.ones((_KEY_BLOCK, _KEY_BLOCK), np.uint8))
-_KEY_IMAGE = np.pad(_MAP_BLOCKS, (0, PIXELS - SIDE * _KEY_BLOCK)).ravel().view(np.int64)  # bytes copy far slower
+# Images are written eight pixels at a time, as words, which is many times faster; two lines are a whole number of them.
+_PAIR = 2 * PIXELS // 8
+_KEY_IMAGE = np.pad(_MAP_BLOCKS, (0, PIXELS - SIDE * _KEY_BLOCK)).ravel().view(np.int64)
+
+
+_SHOWN = np.where(np.isin(np.arange(len(_BYTES)), (WALL, GOAL)), _BYTES, 0).astype(np.uint8)
+_SHOWN_WORDS = np.repeat(_SHOWN, 8).view(np.int64)
+"""Eight pixels of what a window shows of a cell."""
+_WHITE = -1
+"""Eight white pixels."""
+
+
+def _block_lines(count: int, size: int) -> Values:
+    """``[count, 21]``: two lines of pixels, white in the columns of one block of `size`, as words."""
+    lines = np.zeros((count, 2, PIXELS), np.uint8)
+    for block in range(count):
+        lines[block, :, block * size : (block + 1) * size] = 255
+    return lines.reshape(count, -1).view(np.int64)
+
+
+_VIEW_LINES, _NOISE_LINES = _block_lines(VIEW, _VIEW_BLOCK), _block_lines(NOISE_BITS, _BIT_WIDTH)
 
 
 @jit
@@ -36,15 +56,10 @@ def _window(row: int, column: int, grid: Values) -> int:
 
 
 @jit
-def _spread(out: Values, top: int, height: int) -> None:
-    """Copy a line of pixels to those below it, `height` (an even number) in all."""
-    begin = top * PIXELS
-    for x in range(begin, begin + PIXELS):
-        out[x + PIXELS] = out[x]
-    words = out[begin : begin + height * PIXELS].view(np.int64)  # two lines are whole words; bytes copy far slower
-    pair = 2 * PIXELS // 8
-    for place in range(pair, len(words), pair):
-        for word in range(pair):
+def _repeat(words: Values, count: int) -> None:
+    """Copy the first two lines of pixels over all of an image's next `count` lines, themselves included."""
+    for place in range(_PAIR, count * PIXELS // 8, _PAIR):
+        for word in range(_PAIR):
             words[place + word] = words[word]
 
 
@@ -70,19 +85,21 @@ def _view_features(row: Values, out: Values) -> None:
 
 @jit
 def _view_image(row: Values, out: Values) -> None:
-    grid, size = row[GRID : GRID + CELLS], _VIEW_BLOCK
+    grid, words = row[GRID : GRID + CELLS], out.view(np.int64)
     top, left = row[CELL] // SIDE - VIEW // 2, row[CELL] % SIDE - VIEW // 2
+    height = _VIEW_BLOCK * PIXELS // 8
     for y in range(VIEW + 1):
-        line = out[y * size * PIXELS : (y * size + 1) * PIXELS]
-        line[:] = 0
-        if y == VIEW:
-            line[row[LAST] * size : (row[LAST] + 1) * size] = 255
-        else:
-            for x in range(VIEW):
-                held = _window(top + y, left + x, grid)
-                shade = _BYTES[held] if held in (WALL, GOAL) else np.uint8(0)
-                line[x * size : (x + 1) * size] = 255 if y == VIEW // 2 and x == VIEW // 2 else shade
-        _spread(out, y * size, size)
+        band = words[y * height : (y + 1) * height]
+        band[:_PAIR] = 0
+        for x in range(VIEW):
+            shade = _SHOWN_WORDS[_window(top + y, left + x, grid)]
+            if y == VIEW:  # the last action, below the window
+                shade = _WHITE if x == row[LAST] else 0
+            elif y == VIEW // 2 and x == VIEW // 2:
+                shade = _WHITE
+            for word in range(_PAIR):
+                band[word] |= _VIEW_LINES[x, word] & shade
+        _repeat(band, _VIEW_BLOCK)
 
 
 @jit
@@ -107,11 +124,11 @@ def _map_image(noise: bool, row: Values, out: Values) -> None:
         _paint(out, DOOR_CELL, 0)
     _paint(out, row[CELL], 255)
     if noise:
-        top = SIDE * _KEY_BLOCK
+        strip = words[SIDE * _KEY_BLOCK * PIXELS // 8 :]
         for bit in range(NOISE_BITS):
-            for x in range(bit * _BIT_WIDTH, (bit + 1) * _BIT_WIDTH):
-                out[top * PIXELS + x] = (row[NOISE] >> bit & 1) * 255
-        _spread(out, top, PIXELS - top)
+            for word in range(_PAIR):
+                strip[word] |= _NOISE_LINES[bit, word] & -(row[NOISE] >> bit & 1)
+        _repeat(strip, PIXELS - SIDE * _KEY_BLOCK)
 
 
 @jit
