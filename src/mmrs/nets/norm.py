@@ -82,9 +82,8 @@ class ControlNorm(InputNorm):
     """Standardised features, each times how far its changes follow from where the agent is and what it does.
 
     The changes of a feature are told apart into what the place and the action explain and what varies all the same:
-    ``weight = (1 - variance of the change given both / mean square of the change)²``. A feature that some action
-    redraws at random gets next to no weight, however often the agent does it; one that never changed keeps its own. The
-    square is for noise that tells places apart already: half of a redraw then follows from the noise before it.
+    ``weight = 1 - variance of the change given both / mean square of the change``. A feature that some action redraws
+    at random gets next to no weight, however often the agent does it; one that never changed keeps its own.
     """
 
     within: Tensor
@@ -99,7 +98,7 @@ class ControlNorm(InputNorm):
     def weight(self) -> Tensor:
         """``[*shape]`` in 0..1."""
         share = torch.where(self.total > 0, self.within / self.total.clamp_min(1e-12), 0.0)
-        return (1.0 - share).clamp(0.0, 1.0).square()
+        return (1.0 - share).clamp(0.0, 1.0)
 
     def forward(self, x: Tensor) -> Tensor:
         """Inputs ``[B, *shape]``, standardised and weighed."""

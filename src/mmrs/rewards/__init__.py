@@ -3,7 +3,8 @@
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms, require_causal
 from mmrs.rewards.counts import CountReward
 from mmrs.rewards.jfi import JFI
-from mmrs.rewards.landmarks import LandmarkConfig, LandmarkFairness
+from mmrs.rewards.landmark_config import LandmarkConfig
+from mmrs.rewards.landmarks import LandmarkFairness
 from mmrs.rewards.mixing import Sum, Weighted
 from mmrs.rewards.mmrs import MMRS, PRESETS, MMRSConfig
 from mmrs.rewards.re3 import RE3

@@ -2,79 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from mmrs.errors import InputError, near_matches
 from mmrs.functional.landmarks import admit, nearest, seen_twice
 from mmrs.nets.init import drawn_from
 from mmrs.nets.norm import ControlNorm
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
-from mmrs.rewards.embeddings import Embedding, InverseEmbedding, RandomEmbedding, Scale, VAEEmbedding
+from mmrs.rewards.embeddings import Embedding, InverseEmbedding, RandomEmbedding, VAEEmbedding
+from mmrs.rewards.landmark_config import resolve
 from mmrs.rewards.learning import adam, decay_learning_rate, gradient_step
-from mmrs.rewards.options import require_choice, require_counts, require_finite
 from mmrs.rewards.visits import CountedVisits, count_visits, initial_counts
 from mmrs.rollout import Rollout, VisitSlots
 
 REMEMBERED_UPDATES = 32
 """Updates over which counts of a running episode follow their landmarks; older ones are dropped."""
-
 STEP_MOMENTUM = 0.95
-
-
-@dataclass(frozen=True)
-class LandmarkConfig:
-    """Every number of landmark fairness."""
-
-    k: int = 256
-    """Landmarks; more than there are things worth telling apart."""
-    encoder: Literal["random", "vae", "inverse"] = "random"
-    """Where distances are taken: a frozen random network, the mean of a VAE's latent, or inverse dynamics."""
-    scale: Scale = "none"
-    """What each number or pixel is divided by before it is embedded: nothing, its running spread, or that, and weighed
-    by how far its changes follow from landmark and action."""
-    pay: Literal["fairness", "clipped", "count", "first", "visit"] = "fairness"
-    """What a visit is paid: the change of the fair number of landmarks K·J, that change where positive, 1/√n of the
-    landmark in the episode, 1 for its first visit in the episode, or 1 always."""
-    life: Literal["share", "count", "none"] = "share"
-    """Weight by visits in the whole run: 1/(1 + p/Σp²) of the landmark's share p, 1/√n, or none (for worlds drawn anew
-    each episode)."""
-    lambda_l: float = 0.0
-    """Weight of the VAE's novelty, a term of its own; needs encoder="vae"."""
-    admit: Literal["any", "again", "elsewhere"] = "any"
-    """Which states may become landmarks: any, one seen again in the rollout (not by merely staying), or one seen by two
-    environments."""
-    merges: int = 16
-    """Most merges of landmarks an update."""
-    ratio: float = 1.2
-    """A state is let in where its squared distance to the book exceeds that of the closest landmarks so many times."""
-    apart: float = 0.05
-    """Two states are the same where their squared distance is below this share of that of a typical step."""
-    latent_dim: int | None = None
-    """Size of the embedding; None: 16 of a VAE, 32 else."""
-    decoder_variance: float = 0.01
-    """Variance of the VAE's decoder."""
-    learning_rate: float = 5e-4
-    """Of Adam, where the encoder learns."""
-    total_updates: int | None = None
-    """Updates over which the rate falls linearly to 0; None: constant."""
-    batch_size: int = 64
-    """States or transitions a gradient step."""
-    epochs: int = 1
-    """Passes over the rollout an update."""
-
-
-_CHOICES = {
-    "encoder": ("random", "vae", "inverse"),
-    "scale": ("none", "spread", "control"),
-    "pay": ("fairness", "clipped", "count", "first", "visit"),
-    "life": ("share", "count", "none"),
-    "admit": ("any", "again", "elsewhere"),
-}
+MOST_ATTRIBUTED = 2**22
+"""Numbers of a rollout whose changes are told apart an update."""
 
 
 class LandmarkFairness(IntrinsicReward):
@@ -110,7 +58,7 @@ class LandmarkFairness(IntrinsicReward):
         **options: fields of `LandmarkConfig`.
         """
         super().__init__(observation_space, action_space, seed=seed)
-        self.config = config = _resolve(options)
+        self.config = config = resolve(options)
         dim = config.latent_dim or (16 if config.encoder == "vae" else 32)
         with drawn_from(self.generator):
             self.embedding = self._make_embedding(dim)
@@ -202,6 +150,8 @@ class LandmarkFairness(IntrinsicReward):
         norm = self.embedding.norm
         if isinstance(norm, ControlNorm) and bool(self.taken.any()):
             steps = rollout.valid.flatten().nonzero().squeeze(1)
+            most = max(MOST_ATTRIBUTED // self.observation_spec.size, 64)  # of images a sample must do
+            steps = steps[:: -(-len(steps) // most)]
             before, after = (rollout.states[index.flatten()[steps]] for index in (rollout.before, rollout.after))
             label, _ = nearest(self.embedding(before), self.embedded, self.taken)
             action = self.action_spec.kinds(rollout.actions.flatten(0, 1)[steps])
@@ -255,28 +205,3 @@ class LandmarkFairness(IntrinsicReward):
         env, time = place % rollout.num_envs, place // rollout.num_envs
         env[first_final:], time[first_final:] = envs, steps + 1
         return seen_twice(x, rollout.visited, env, time, self.step / 4, elsewhere=self.config.admit == "elsewhere")
-
-
-def _resolve(options: dict[str, Any]) -> LandmarkConfig:
-    """The configuration; refuses unknown names and impossible numbers."""
-    known = {f.name for f in fields(LandmarkConfig)}
-    for name in options.keys() - known:
-        raise InputError(f"landmarks has no option {name!r}. {near_matches(name, known)}")
-    config = replace(LandmarkConfig(), **options)
-    for name, allowed in _CHOICES.items():
-        require_choice("landmarks", allowed, **{name: getattr(config, name)})
-    for name in ("lambda_l", "ratio", "apart", "decoder_variance"):
-        require_finite("landmarks", **{name: getattr(config, name)})
-    for name in ("k", "batch_size", "epochs"):
-        require_counts("landmarks", **{name: getattr(config, name)})
-    require_counts("landmarks", latent_dim=1 if config.latent_dim is None else config.latent_dim)
-    require_counts("landmarks", least=0, merges=config.merges)
-    for name in ("ratio", "decoder_variance"):
-        if getattr(config, name) <= 0:
-            raise InputError(f"landmarks({name}={getattr(config, name)}): expected a positive number.")
-    if config.lambda_l and config.encoder != "vae":
-        raise InputError(
-            f"landmarks(lambda_l={config.lambda_l}, encoder={config.encoder!r}): novelty is a VAE's reconstruction "
-            "error. Use encoder='vae', or lambda_l=0."
-        )
-    return config
