@@ -124,6 +124,20 @@ def test_missing_cells_are_known_from_the_sweep(tmp_path):
     assert (ours.seeds, missing.text, missing.seeds) == ("2 seeds, 1 not finished", "missing", "no run")
 
 
+def test_a_run_is_called_what_its_sweep_calls_it(tmp_path):
+    config = made_up("CartPole-v1", "mmrs", 0)
+    literal = replace(config, bonus=replace(config.bonus, options=("preset=paper",)))
+    cells = [
+        {"name": name, "kind": "train", "env": "CartPole-v1", "method": name, "seed": 0}
+        for name in ("mmrs", "mmrs-paper")
+    ]
+    (tmp_path / "sweep.json").write_text(json.dumps({"schema": 1, "suite": "smoke", "cells": cells}))
+    write_run(tmp_path / "mmrs", config)
+    write_run(tmp_path / "mmrs-paper", literal)
+    data = made(tmp_path)
+    assert (data.methods, data.missing_runs) == (("mmrs", "mmrs-paper"), 0)
+
+
 def test_half_written_records_are_used_and_said(tmp_path):
     config = made_up("CartPole-v1", "rnd", 0)
     write_run(tmp_path / "half", config, 8, score=80.0, tail='{"step": 99999, "game_ret')

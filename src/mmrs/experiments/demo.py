@@ -9,7 +9,9 @@ from mmrs.experiments.compare import compare
 from mmrs.experiments.gridworld import GridWorldConfig, gridworld
 from mmrs.experiments.maze import MazeConfig, maze
 from mmrs.experiments.presets import default_config
+from mmrs.experiments.report import ReportConfig, report
 from mmrs.experiments.side_by_side import train_side_by_side
+from mmrs.experiments.sweep.command import SweepConfig, sweep
 
 METHODS = ("ppo", "rnd", "mmrs", "landmarks")
 """Trained side by side on KeyRooms."""
@@ -31,4 +33,13 @@ def demo(config: DemoConfig) -> int:
     compare(config.out / "rewards")
     maze(MazeConfig(out=config.out / "maze"))
     rooms = replace(default_config(), root=config.out, name="rooms")
-    return train_side_by_side(replace(rooms, steps=config.steps or rooms.steps), METHODS)
+    code = train_side_by_side(replace(rooms, steps=config.steps or rooms.steps), METHODS)
+    return code or _sweep_and_report(config.out)
+
+
+def _sweep_and_report(out: Path) -> int:
+    """A sweep of six small runs, and what came of it on one page."""
+    suite = SweepConfig("smoke", games=("mmrs/Maze2D-v0",), out=out / "sweep", mix_versions=True)
+    code = sweep(suite)
+    report(ReportConfig((out / "sweep",), out=out / "report", figures=True))
+    return code

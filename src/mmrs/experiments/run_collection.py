@@ -6,7 +6,7 @@ import json
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,8 @@ def collect(folders: Sequence[Path]) -> Collection:
     """
     places, sweeps, tables = _find(folders)
     runs, problems = _read(places)
-    planned, suites, more = _read_sweeps(sweeps)
+    planned, suites, called, more = _read_sweeps(sweeps)
+    runs = [replace(run, called=called.get(run.path, "")) for run in runs]
     if not (runs or planned or tables):
         named = ", ".join(str(folder) for folder in folders)
         trouble = f" {problems[0]}" if problems else ""
@@ -99,8 +100,10 @@ def _read(places: Iterable[Path]) -> tuple[list[RunRecord], list[str]]:
     return runs, problems
 
 
-def _read_sweeps(paths: Iterable[Path]) -> tuple[tuple[Planned, ...], tuple[str, ...], list[str]]:
+def _read_sweeps(paths: Iterable[Path]) -> tuple[tuple[Planned, ...], tuple[str, ...], dict[Path, str], list[str]]:
+    """What sweeps have planned, their names, what they call the method of each run's folder, and what is odd."""
     planned: dict[Planned, None] = {}
+    called: dict[Path, str] = {}
     suites: dict[str, None] = {}
     problems = []
     for path in paths:
@@ -109,9 +112,10 @@ def _read_sweeps(paths: Iterable[Path]) -> tuple[tuple[Planned, ...], tuple[str,
             suites[str(data["suite"])] = None
             trained = [cell for cell in data["cells"] if cell.get("kind", "train") == "train"]
             planned |= {Planned(str(c["env"]), str(c["method"]), int(c["seed"])): None for c in trained}
+            called |= {path.parent / str(c["name"]): str(c["method"]) for c in trained}
         except (StorageError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
             problems.append(f"{path} cannot be read: which runs are missing is not known from it.")
-    return tuple(planned), tuple(suites), problems
+    return tuple(planned), tuple(suites), called, problems
 
 
 # --- one experiment or two --------------------------------------------------------------------------------------------

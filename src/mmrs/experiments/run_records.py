@@ -52,6 +52,8 @@ class RunRecord:
     """Traceback of the last failure, if the run has not got over it."""
     findings: tuple[dict[str, Any], ...] = ()
     """What `mmrs audit` wrote down, if it was asked."""
+    called: str = ""
+    """What its sweep calls the method, if it is of a sweep."""
 
     @property
     def env(self) -> str:
@@ -60,8 +62,8 @@ class RunRecord:
 
     @property
     def method(self) -> str:
-        """Name of the bonus; `ppo` where there is none."""
-        name = str(self.config["bonus"]["name"])
+        """As the sweep calls it, or the name of the bonus; `ppo` where there is none."""
+        name = self.called or str(self.config["bonus"]["name"])
         return "ppo" if name == "none" else name
 
     @property
