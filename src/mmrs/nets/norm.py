@@ -78,27 +78,33 @@ class InputNorm(RunningNorm):
             self.update(self.spec.images(part) if self.spec.kind == "image" else self.spec.features(part))
 
 
+DOUBT = 100.0
+
+
 class ControlNorm(InputNorm):
     """Standardised features, each times how far its changes follow from where the agent is and what it does.
 
     The changes of a feature are told apart into what the place and the action explain and what varies all the same:
     ``weight = 1 - variance of the change given both / mean square of the change``. A feature that some action redraws
-    at random gets next to no weight, however often the agent does it; one that never changed keeps its own.
+    at random gets next to no weight, however often the agent does it; one that never changed keeps its own. Places are
+    told apart badly at first, so a feature is trusted until `DOUBT` changes or so have spoken against it.
     """
 
     within: Tensor
     total: Tensor
+    changes: Tensor
 
     def __init__(self, spec: ObservationSpec, clip: float, *, momentum: float = 0.99) -> None:
         super().__init__(spec, clip)
         self.momentum = momentum
         self.register_buffer("within", torch.zeros_like(self.mean))
         self.register_buffer("total", torch.zeros_like(self.mean))
+        self.register_buffer("changes", torch.zeros_like(self.mean))
 
     def weight(self) -> Tensor:
         """``[*shape]`` in 0..1."""
         share = torch.where(self.total > 0, self.within / self.total.clamp_min(1e-12), 0.0)
-        return (1.0 - share).clamp(0.0, 1.0)
+        return (1.0 - share * self.changes / (self.changes + DOUBT)).clamp(0.0, 1.0)
 
     def forward(self, x: Tensor) -> Tensor:
         """Inputs ``[B, *shape]``, standardised and weighed."""
@@ -116,7 +122,8 @@ class ControlNorm(InputNorm):
         unbiased = torch.where(seen_again, size / (size - 1).clamp_min(1), 0.0)[group].unsqueeze(1)
         within = ((change - mean[group]).square() * unbiased).sum(0)
         total = (change.square() * seen_again[group].unsqueeze(1)).sum(0)
-        for kept, new in ((self.within, within), (self.total, total)):
+        changes = ((change != 0) & seen_again[group].unsqueeze(1)).sum(0)
+        for kept, new in ((self.within, within), (self.total, total), (self.changes, changes)):
             kept.mul_(self.momentum).add_(new.view_as(kept))
 
 
