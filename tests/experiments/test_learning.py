@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mmrs.experiments.evaluate import EvalConfig, evaluate
+from mmrs.experiments.metrics import read_metrics
 from mmrs.experiments.presets import default_config
 from mmrs.experiments.train import train
 
@@ -17,3 +18,12 @@ def test_cartpole_is_solved_within_100k_steps(tmp_path, seed):
     assert code == 0
     result = evaluate(EvalConfig(run.path, episodes=20))
     assert result.full_game.mean >= 475
+
+
+def test_the_default_finds_the_key_the_door_and_the_goal(tmp_path):
+    run, code = train(replace(default_config(), root=tmp_path, name="run", quiet=True, device="cpu"))
+    assert code == 0
+    rows = read_metrics(run.metrics).rows
+    assert rows[10]["env/success"] == 0.0
+    assert rows[-1]["env/success"] >= 0.95
+    assert rows[-1]["env/states"] >= 38  # no shorter way there is

@@ -33,7 +33,7 @@ def test_rows_tell_the_end_and_the_first_success():
     assert good.row() == ("90%", "3k", "0.90", "37", "–")
     assert bad.row() == ("0%", "never", "0.00", "10", "–")
     three = replace(good, runs=(*make_comparison(2).methods[0].runs, bad.runs[0]))
-    assert three.row()[:2] == ("60%", "3k (2 of 3 seeds)")
+    assert three.row()[:2] == ("60%", "3k (2/3 seeds)")
     assert Method("x", (Run(0, [1], {"game_return": [3.0]}),)).row() == ("–", "–", "3.00", "–", "–")
 
 

@@ -62,7 +62,7 @@ class Method:
         found = [run.first_success for run in self.runs if run.first_success is not None]
         if not found:
             return "never" if any(SUCCESS in run.columns for run in self.runs) else "–"
-        share = f" ({len(found)} of {len(self.runs)} seeds)" if len(self.runs) > 1 else ""
+        share = f" ({len(found)}/{len(self.runs)} seeds)" if len(self.runs) > 1 else ""
         return f"{np.mean(found) / 1000:.0f}k{share}"
 
 
