@@ -1,4 +1,4 @@
-"""`mmrs list`: environments, rewards and presets there are, each in a line."""
+"""`mmrs list`: environments, rewards, presets and suites there are, each in a line."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from mmrs.envs.make import environment_ids
 from mmrs.errors import InputError, near_matches
 from mmrs.experiments.config import TrainConfig
 from mmrs.experiments.presets import PRESETS
+from mmrs.experiments.sweep.suites import SUITES
 from mmrs.rewards import REWARDS
 
 Entries = dict[str, str]
@@ -24,9 +25,9 @@ Entries = dict[str, str]
 
 @dataclass(frozen=True)
 class ListConfig:
-    """Show what can be trained with: environments, rewards, presets."""
+    """Show what can be trained with: environments, rewards, presets, suites."""
 
-    what: Annotated[Literal["all", "environments", "rewards", "presets"], tyro.conf.Positional] = "all"
+    what: Annotated[Literal["all", "environments", "rewards", "presets", "suites"], tyro.conf.Positional] = "all"
     """Which list."""
     find: str = ""
     """Only names that contain this, whatever their capitals."""
@@ -35,7 +36,7 @@ class ListConfig:
 def show_list(config: ListConfig, console: Console | None = None) -> None:
     """Print the lists asked for."""
     console = console or Console()
-    lists = {"environments": environments, "rewards": rewards, "presets": presets}
+    lists = {"environments": environments, "rewards": rewards, "presets": presets, "suites": suites}
     chosen = lists if config.what == "all" else {config.what: lists[config.what]}
     found = 0
     known: list[str] = []
@@ -63,6 +64,11 @@ def rewards() -> Entries:
 def presets() -> Entries:
     """Names of presets with what they set beyond the defaults."""
     return {name: ", ".join(_changes(preset, TrainConfig())) or "the defaults" for name, preset in PRESETS.items()}
+
+
+def suites() -> Entries:
+    """Names of the suites of `mmrs sweep` with their number of runs."""
+    return {s.name: f"{s.about} (runs: {len(s.games) * len(s.methods) * s.seeds})" for s in SUITES.values()}
 
 
 def describe(factory: Any) -> str:
