@@ -82,8 +82,12 @@ FACTORIES |= {
     "mmrs_env": partial(small, "mmrs", clusters="env", restart="episode", lambda_l=0.1),
     "mmrs_paper": partial(small, "mmrs", preset="paper", k=4),
     "mmrs_author": partial(small, "mmrs", preset="author", k=4),
-    "landmarks_vae": partial(small, "landmarks", encoder="vae", lambda_l=0.1, pay="clipped", life="count"),
-    "landmarks_inverse": partial(small, "landmarks", encoder="inverse", pay="count", life="none", scale="control"),
+    "landmarks_vae": partial(
+        small, "landmarks", encoder="vae", lambda_l=0.1, pay="clipped", life="count", scale="spread"
+    ),
+    "landmarks_inverse": partial(
+        small, "landmarks", encoder="inverse", pay="count", life="none", scale="none", admit="again"
+    ),
     "re3_episode": partial(small, "re3", trajectory="episode"),
     "jfi_life": partial(small, "jfi", scope="life", count_start=False, terminal_potential="zero", gamma_g=0.9),
     "scaled_rnd": _scaled("rnd"),

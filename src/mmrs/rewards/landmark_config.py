@@ -18,7 +18,7 @@ class LandmarkConfig:
     """Landmarks; more than there are things worth telling apart."""
     encoder: Literal["random", "vae", "inverse"] = "random"
     """Where distances are taken: a frozen random network, the mean of a VAE's latent, or inverse dynamics."""
-    scale: Scale = "none"
+    scale: Scale = "control"
     """What each number or pixel is divided by before it is embedded: nothing, its running spread, or that, and weighed
     by how far its changes follow from landmark and action."""
     pay: Literal["fairness", "clipped", "count", "first", "visit"] = "fairness"
