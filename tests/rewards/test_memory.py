@@ -13,7 +13,7 @@ from mmrs.rewards import REWARDS, IntrinsicReward
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 watch = importlib.import_module("benchmarks.memory")
 
-SMALL = {"mmrs": {"k": 8, "kmeans_iterations": 2}, "rnd": {"latent_dim": 64}}
+SMALL = {"landmarks": {"k": 32}, "mmrs": {"k": 8, "kmeans_iterations": 2}, "rnd": {"latent_dim": 64}}
 MOST_GROWTH = 12 * 2**20
 """Bytes: the process breathes by 2 MiB or so; an embedding kept for each of 51,200 visits is 26 MB."""
 MOST_OBJECTS = 100
