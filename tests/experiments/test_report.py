@@ -69,8 +69,30 @@ def test_curves_are_means_between_rows_and_end_where_runs_end(tmp_path):
 def test_a_long_record_is_sampled_with_both_its_ends(tmp_path):
     write_run(tmp_path / "a", made_up("CartPole-v1", "rnd", 0, steps=3000), 3000, score=42.0)
     (run,) = collect([tmp_path]).runs
-    assert (run.rows, run.bad, len(run.columns["step"])) == (3000, 0, POINTS)
+    assert (run.path / "metrics.jsonl").stat().st_size > 1 << 20  # else it would be read whole
+    assert (run.bad, len(run.columns["step"])) == (0, POINTS)
     assert (run.columns["step"][0], run.step, run.last("game_return")) == (1, 3000, 42.0)
+    assert run.columns["game_return"] == pytest.approx(42.0 * run.columns["step"] / 3000)
+    gaps = np.diff(run.columns["step"])
+    assert gaps.min() > 0
+    assert np.median(gaps) == pytest.approx(3000 / POINTS, rel=0.1)
+    with (run.path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 3001, "game_ret')
+    (run,) = collect([tmp_path]).runs
+    assert (run.bad, run.step) == (1, 3000)
+
+
+def test_numbers_that_some_rows_lack_are_gaps(tmp_path):
+    run = write_run(tmp_path / "a", made_up("CartPole-v1", "rnd", 0), 4, score=4.0)
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    del rows[0]["game_return"]
+    rows[1]["game_return"] = None
+    rows[2]["game_return"] = "three"
+    (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (record,) = collect([tmp_path]).runs
+    assert np.isnan(record.columns["game_return"][:3]).all()
+    assert record.columns["game_return"][3] == 4.0
+    assert record.columns["life_return"].tolist() == [1.0, 2.0, 3.0, 4.0]
 
 
 def test_runs_are_found_at_any_depth_once_and_longest_first(grid, tmp_path):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from mmrs.errors import StorageError
 
@@ -41,6 +44,15 @@ def replace_durably(path: Path, content: bytes) -> None:
 
 def read_regular(path: Path, limit: int) -> bytes:
     """The content of a regular file of at most `limit` bytes; links, pipes and devices are refused, never followed."""
+    with open_regular(path) as (file, size):
+        if size > limit:
+            raise StorageError(f"{path} has {size} bytes, more than the {limit} that are believable.")
+        return file.read(limit)
+
+
+@contextlib.contextmanager
+def open_regular(path: Path) -> Iterator[tuple[BinaryIO, int]]:
+    """A regular file to read from, and its size; links, pipes and devices are refused, never followed."""
     try:
         # NONBLOCK: opening a pipe would wait for a writer for ever.
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -48,10 +60,8 @@ def read_regular(path: Path, limit: int) -> bytes:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
                 raise StorageError(f"{path} is not a regular file.")
-            if status.st_size > limit:
-                raise StorageError(f"{path} has {status.st_size} bytes, more than the {limit} that are believable.")
             with open(handle, "rb", closefd=False) as file:
-                return file.read(limit)
+                yield file, status.st_size
         finally:
             os.close(handle)
     except OSError as error:

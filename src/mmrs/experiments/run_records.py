@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mmrs.errors import StorageError
 from mmrs.experiments.attempts import ATTEMPTS, ERROR, is_finished
-from mmrs.experiments.disk import read_regular
+from mmrs.experiments.disk import open_regular, read_regular
 
 try:  # of a million lines: three times as fast, and nothing else differs
     from orjson import loads
@@ -22,7 +23,8 @@ except ImportError:
 POINTS = 128
 """Rows of a record that curves are drawn from, evenly spaced, the first and the last among them."""
 _SMALL = 1 << 22
-_RECORD = 1 << 31
+_WINDOW = 1 << 13
+"""Bytes read at each place of a long record: several lines."""
 _ERROR_CHARACTERS = 4000
 
 _DRAWN = ("step", "life_return", "game_return", "coverage", "fairness", "bonus_advantage_share", "steps_per_second")
@@ -41,9 +43,9 @@ class RunRecord:
     columns: dict[str, Column] = field(repr=False)
     """Returns, rewards, coverage and speed at up to `POINTS` rows; NaN where a row does not have them."""
     rows: int
-    """Whole lines of the record."""
+    """Whole lines that were read: of a long record about `POINTS`, evenly spaced."""
     bad: int
-    """Lines that could not be read."""
+    """Of the lines that were read, those that are not whole, or not rows."""
     finished: bool
     version: str
     """Of the mmrs that started it, or "unknown"."""
@@ -127,9 +129,12 @@ def _config(path: Path) -> dict[str, Any]:
 
 
 def _columns(path: Path) -> tuple[dict[str, Column], int, int]:
-    """The numbers of the record, how many whole lines it has and how many bad ones."""
-    content = read_regular(path, _RECORD) if path.is_file() else b""
-    lines = content.split(b"\n")
+    """The numbers of the record, how many lines were read and how many of them are bad."""
+    if path.is_symlink() or path.exists():
+        with open_regular(path) as (file, size):
+            lines = _sampled(file, size) if size > POINTS * _WINDOW else file.read(size).split(b"\n")
+    else:
+        lines = []
     whole = [line for line in lines if line[:1] == b"{" and line[-1:] == b"}"]
     bad = sum(1 for line in lines if line.strip()) - len(whole)
     rows: list[dict[str, Any]] = []
@@ -140,18 +145,32 @@ def _columns(path: Path) -> tuple[dict[str, Column], int, int]:
             bad += 1
     steps = [row for row in rows if type(row.get("step")) is int]
     bad += len(rows) - len(steps)
-    names = {name: None for row in (steps[:1] + steps[len(steps) // 2 :: 50] + steps[-1:]) for name in row}
-    columns = {n: _numbers(steps, n) for n in names if n in _DRAWN or n.startswith(_DRAWN_GROUPS)}
+    columns = _table(steps)
     columns.setdefault("step", np.zeros(0))
     return columns, len(whole), bad
 
 
-def _numbers(rows: list[dict[str, Any]], name: str) -> Column:
-    values = [row.get(name) for row in rows]
+def _sampled(file: BinaryIO, size: int) -> list[bytes]:
+    """Lines at evenly spaced places, the first and the last among them: ten million steps are ten megabytes a run."""
+    lines = []
+    for place in np.linspace(0, size - _WINDOW, POINTS).astype(int).tolist():
+        file.seek(place)
+        parts = file.read(_WINDOW).split(b"\n")
+        lines.append(parts[0] if place == 0 else parts[1] if len(parts) > 2 else b"")
+    return [*lines, *parts[2:]]  # the last window ends the file: what stands there counts, whole or not
+
+
+def _table(rows: list[dict[str, Any]]) -> dict[str, Column]:
+    """The columns that are drawn; names that only a few rows have are looked for at the start, the end and between."""
+    some = rows[:1] + rows[len(rows) // 2 :: 50] + rows[-1:]
+    found = dict.fromkeys(name for row in some for name in row)
+    names = [name for name in found if name in _DRAWN or name.startswith(_DRAWN_GROUPS)]
     try:
-        return np.array(values, np.float64)  # None becomes NaN
-    except (TypeError, ValueError):
-        return np.array([v if isinstance(v, int | float) else np.nan for v in values], np.float64)
+        table = np.array(list(map(itemgetter(*names), rows)), np.float64)
+    except (KeyError, TypeError, ValueError):  # some rows lack some names, as before the first episode has ended
+        numbers = [[v if isinstance(v := row.get(name), int | float) else np.nan for name in names] for row in rows]
+        table = np.array(numbers, np.float64)
+    return dict(zip(names, table.reshape(len(rows), len(names)).T, strict=True))
 
 
 def _first_start(path: Path) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def _t_quantile(most: int) -> Scores:
 # --- over all games ---------------------------------------------------------------------------------------------------
 
 
-def aggregates(scores: Mapping[str, Scores], *, reps: int = 2000, seed: int = 0) -> dict[str, dict[str, Estimate]]:
+def aggregates(scores: Mapping[str, Scores], *, reps: int = 1000, seed: int = 0) -> dict[str, dict[str, Estimate]]:
     """Mean, median and interquartile mean of normalised scores for each method, with stratified bootstrap intervals."""
     rliable = _rliable()
 
