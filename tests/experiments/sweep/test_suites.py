@@ -5,6 +5,7 @@ import pytest
 from mmrs.errors import InputError
 from mmrs.experiments.config import TrainConfig
 from mmrs.experiments.config_json import from_json
+from mmrs.experiments.listing import suites
 from mmrs.experiments.run_folder import NAME
 from mmrs.experiments.sweep.job import CONFIGS
 from mmrs.experiments.sweep.suites import SUITES, cells_of
@@ -82,3 +83,8 @@ def test_seeds_of_the_maze_suite_are_different_mazes():
 def test_what_does_not_exist_is_refused_with_a_hint(suite, options, words):
     with pytest.raises(InputError, match="(?s)" + words.replace("(", r"\(")):
         cells_of(SUITES[suite], **options)
+
+
+def test_the_list_tells_every_suite_and_its_size():
+    assert suites().keys() == SUITES.keys()
+    assert suites()["atari"].endswith("(runs: 800)")

@@ -13,6 +13,7 @@ from rich.console import Console
 import mmrs
 from mmrs.errors import InputError
 from mmrs.experiments.attempts import ERROR, own_command
+from mmrs.experiments.build import choose_device
 from mmrs.experiments.signals import EXIT_CODES, StopSignals
 from mmrs.experiments.sweep.engine import Engine, Resources, Task
 from mmrs.experiments.sweep.job import CONFIGS
@@ -103,6 +104,7 @@ def make_engine(config: SweepConfig, task: Task) -> Engine:
         return SlurmEngine(task, config.jobs, resources, config.slurm)
     if config.address:
         raise InputError("--address is of a Ray cluster; add --engine ray.")
+    choose_device(config.device)  # refused once, here, and not by every run
     jobs = config.jobs or default_jobs(resources, len(gpus))
     return LocalEngine(task, jobs, resources, gpus if resources.gpu else ())
 

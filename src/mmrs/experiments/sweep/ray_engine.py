@@ -104,7 +104,6 @@ def protect() -> None:
 
 
 def _import_ray() -> Any:
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # today's warning, tomorrow's default
     try:
         import ray  # noqa: PLC0415  an optional extra
     except ImportError as error:

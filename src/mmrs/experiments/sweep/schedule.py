@@ -19,6 +19,8 @@ from mmrs.experiments.sweep.suites import Cell
 
 LOSSES = 10
 """Deaths of a run's process, without a new checkpoint between them, after which the run counts as failed."""
+UNSEEN_WAIT = 15.0
+"""Seconds until a run that ended elsewhere is looked for again: network disks show new files late."""
 BUSY_WAIT = 2.0
 """Seconds before a run that another process holds is looked at again."""
 State = Literal["waiting", "running", "finished", "failed"]
@@ -115,11 +117,12 @@ class Schedule:
     def _take(self, outcome: Outcome, stopping: bool) -> None:
         job = self.jobs[outcome.name]
         path = self.folder / job.cell.name
-        if outcome.kind == "finished" and not is_finished(path):
-            text = f"The run says that it finished, but {path} does not. Do all machines see the same folder?\n"
-            outcome = outcome._replace(kind="failed", text=text)
-        if outcome.kind == "finished":
+        if outcome.kind == "finished" and is_finished(path):
             job.state, job.error = "finished", ""
+        elif outcome.kind == "finished":
+            job.losses += 1
+            text = f"The run says that it finished, but {path} does not. Do all machines see the same folder?\n"
+            self._failed(job, text, job.losses > LOSSES, UNSEEN_WAIT)
         elif outcome.kind in ("busy", "stopped") or stopping:
             self._again(job, BUSY_WAIT)
         elif outcome.kind == "lost":
@@ -136,12 +139,12 @@ class Schedule:
             record_error(self.folder / job.cell.name, text)
         self._failed(job, text, job.losses > LOSSES)
 
-    def _failed(self, job: Job, text: str, for_good: bool) -> None:
+    def _failed(self, job: Job, text: str, for_good: bool, wait: float = 0.0) -> None:
         job.error = text
         if for_good:
             job.state = "failed"
         else:
-            self._again(job, 0.0)
+            self._again(job, wait)
 
 
 def _held(path: Path) -> bool:
