@@ -312,8 +312,8 @@ def test_mmrs_trains_on_the_negative_elbo():
     rollout = make_rollout(PLANE, steps=4, envs=2, end=0.0)
     twin = torch.Generator()
     twin.set_state(bonus.generator.get_state())
-    noise = torch.randn(10, 3, generator=twin)
     x = rollout.states[torch.randperm(10, generator=twin)]
+    noise = torch.randn(10, 3, generator=twin)
     mean, log_variance = bonus.vae.encode(x)
     drawn = bonus.vae.decode(mean + (0.5 * log_variance).exp() * noise)
     loss = vae_loss(x, drawn, mean, log_variance, 0.01).mean()

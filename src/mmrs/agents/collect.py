@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mmrs.agents.acting import Actor
+from mmrs.agents.acting import Actor, make_actor
 from mmrs.agents.normalise import ObsNormaliser
 from mmrs.agents.policy import for_env
 from mmrs.agents.ppo import PPO
@@ -64,10 +64,13 @@ class Collector:
         num_steps: int,
         normaliser: ObsNormaliser | None,
         device: torch.device,
+        shared: bool = False,
     ) -> None:
         self.ppo, self.num_steps, self.normaliser, self.device = ppo, num_steps, normaliser, device
         dtype = torch.float32 if normaliser else ppo.observation.dtype
-        self.groups = [Group(e, Actor(ppo, num_steps, e.num_envs, dtype, device), num_steps) for e in groups]
+        self.groups = [
+            Group(e, make_actor(ppo, num_steps, e.num_envs, dtype, device, shared), num_steps) for e in groups
+        ]
         self.num_envs = sum(envs.num_envs for envs in groups)
         self._finals: list[Values] = []
 

@@ -55,20 +55,21 @@ class Policy:
         """Actions for ``[N, *obs]`` observations, ready for the environment."""
         parameters, _ = self.network(self.observation.features(self.inputs(obs)))
         if deterministic:
-            return for_env(self.network.mode(parameters), self.action, self.action_space)
+            return for_env(self.network.mode(parameters).numpy(), self.action, self.action_space)
         if self.action.choices:
             noise = gumbel(torch.rand(parameters.shape, generator=self.generator))
         else:
             noise = torch.randn(parameters.shape, generator=self.generator)
-        return for_env(self.network.sample(parameters, noise), self.action, self.action_space)
+        return for_env(self.network.sample(parameters, noise).numpy(), self.action, self.action_space)
 
 
-def for_env(actions: Tensor, spec: ActionSpec, space: spaces.Space[Any]) -> Values:
-    """Sampled actions as an environment takes them: numbers from the space's start, or clipped to its bounds."""
-    array: Values = actions.cpu().numpy()
+def for_env(actions: Values, spec: ActionSpec, space: spaces.Space[Any]) -> Values:
+    """Sampled actions ``[N, A]`` as environments take them: numbers from the space's start, or clipped to its bounds.
+
+    Always a copy: what an actor hands out is overwritten by its next step.
+    """
+    shape = (len(actions), *spec.shape)
     if spec.choices:
-        array = array + np.array(spec.starts)
-    array = array.reshape(len(array), *spec.shape)
-    if not spec.choices:
-        array = np.clip(array, space.low, space.high)  # type: ignore[attr-defined]
-    return array
+        return (actions + np.array(spec.starts)).reshape(shape)
+    inside = np.maximum(actions.reshape(shape), space.low)  # type: ignore[attr-defined]
+    return np.minimum(inside, space.high, out=inside)  # type: ignore[attr-defined,no-any-return]

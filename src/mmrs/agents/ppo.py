@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mmrs.nets.actor_critic import ActorCritic
 from mmrs.nets.capture import Captured, set_learning_rate
+from mmrs.nets.flat import flatten_parameters
 from mmrs.spaces import ObservationSpec
 
 
@@ -73,8 +74,8 @@ class PPO:
         self, network: ActorCritic, observation: ObservationSpec, config: PPOConfig, generator: torch.Generator
     ) -> None:
         self.network, self.observation, self.config, self.generator = network, observation, config, generator
-        trained = [p for p in network.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.Adam(trained, config.learning_rate, eps=config.adam_eps, fused=True)
+        self.weights = flatten_parameters(network)
+        self.optimizer = torch.optim.Adam([self.weights], config.learning_rate, eps=config.adam_eps, fused=True)
         self._batch: Batch | None = None
         self._captured_step = Captured(self._step)
 
@@ -125,7 +126,7 @@ class PPO:
         policy_loss = -torch.minimum(ratio * advantage, clipped * advantage).mean()
         value_loss = self._value_loss(values, batch.values[index], batch.returns[index])
         loss = policy_loss + config.value_weight * value_loss - config.entropy_weight * entropy.mean()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=False)
         loss.backward()
         norm = self._clip_gradient()
         self.optimizer.step()
@@ -142,8 +143,12 @@ class PPO:
         return 0.5 * error.mean(0).sum()
 
     def _clip_gradient(self) -> Tensor:
-        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        """Bound the gradient; returns the norm it had."""
+        gradient = self.weights.grad
+        assert gradient is not None
+        norm = torch.linalg.vector_norm(gradient)
         if self.config.grad_value_clip is not None:
-            nn.utils.clip_grad_value_(parameters, self.config.grad_value_clip)
-            return nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-        return nn.utils.clip_grad_norm_(parameters, self.config.max_grad_norm)
+            gradient.clamp_(-self.config.grad_value_clip, self.config.grad_value_clip)
+            return torch.linalg.vector_norm(gradient)
+        gradient.mul_((self.config.max_grad_norm / (norm + 1e-6)).clamp_(max=1.0))
+        return norm

@@ -45,6 +45,7 @@ class Trainer:
         normalise: bool,
         seed: int,
         device: torch.device,
+        shared: bool = False,
     ) -> None:
         """Args:
         groups: environments of one kind; with more than one group, one steps while the policy acts for another.
@@ -57,6 +58,7 @@ class Trainer:
         normalise: standardise vector observations, and scale the reward by its return's spread.
         seed: of everything.
         device: where networks and rollouts live.
+        shared: leave the cores to others while waiting for a GPU: slower alone, faster among many runs.
         """
         envs, num_envs = groups[0], sum(group.num_envs for group in groups)
         self.mixing, self.seed, self.device = mixing, seed, device
@@ -74,7 +76,7 @@ class Trainer:
         self.beside = torch.cuda.Stream() if device.type == "cuda" else None
         self.under_way: Collected | None = None
         self.ppo = PPO(network, observation, ppo, generator)
-        self.collector = Collector(groups, self.ppo, num_steps, normaliser, device)
+        self.collector = Collector(groups, self.ppo, num_steps, normaliser, device, shared)
         self.reward_clip = reward_clip
         self.reward_scale = RunningScale("return", centre=False, causal=True, gamma=ppo.gamma, horizon=10**9, prior=0.0)
         self.reward_memory = self.reward_scale.initial(num_envs, device) if normalise else None
@@ -158,22 +160,28 @@ class Trainer:
                 self._remember(f"env/{name}", [value])
         row |= {name: float(np.mean(values)) for name, values in self.recent.items() if values}
         row["episodes"] = len(ended.life_returns)
-        size = {name: float(term.double().abs().mean()) for name, term in terms.items()}
-        size["extrinsic"] = float(reward.double().abs().mean()) * abs(self.mixing.extrinsic_weight)
-        whole = sum(size.values())
-        for name, term in {**terms, "extrinsic": reward}.items():
-            row[f"reward/{name}"] = float(term.double().mean())
-            row[f"reward/{name}_std"] = float(term.double().std(correction=0))
-            row[f"reward/{name}_share"] = size[name] / whole if whole else 0.0
-        error = (returns - got.values).double().var(correction=0)
-        spread = returns.double().var(correction=0)
-        row["explained_variance"] = float(1.0 - error / spread) if float(spread) > 0 else 0.0
-        row["bonus_advantage_share"] = float(share)
+        row |= self._reward_shares({**terms, "extrinsic": self.mixing.extrinsic_weight * reward})
+        error, spread = (x.double().var(correction=0) for x in (returns - got.values, returns))
+        explained = torch.where(spread > 0, 1.0 - error / spread, 0.0)
+        # Asked for together: on a GPU each question waits for all that is under way.
+        row["explained_variance"], row["bonus_advantage_share"] = torch.stack([explained, share]).tolist()
         if self.entered is not None:
             states = got.rollout.pairs(self.ppo.observation.states)[1][got.rollout.valid].cpu()
             self.entered += torch.bincount(states, minlength=len(self.entered))
             row["coverage"] = float((self.entered > 0).double().mean())
             row["fairness"] = float(jain_index(self.entered))
+        return row
+
+    @staticmethod
+    def _reward_shares(terms: Terms) -> Row:
+        """Mean, spread and share of the whole (by size) of each part of the reward."""
+        values = torch.stack([term.double() for term in terms.values()]).flatten(1)
+        figures = torch.stack([values.mean(1), values.std(1, correction=0), values.abs().mean(1)]).tolist()
+        whole = sum(figures[2])
+        row: Row = {}
+        for name, mean, spread, size in zip(terms, *figures, strict=True):
+            share = size / whole if whole else 0.0
+            row |= {f"reward/{name}": mean, f"reward/{name}_std": spread, f"reward/{name}_share": share}
         return row
 
     def _remember(self, name: str, values: list[float] | list[int]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -98,6 +99,7 @@ def build_trainer(config: TrainConfig) -> Trainer:
             normalise=config.env.normalise,
             seed=config.seed,
             device=device,
+            shared=config.env.threads is not None,  # whoever counts threads shares the machine
         )
     except BaseException:
         for envs in groups:
@@ -106,11 +108,14 @@ def build_trainer(config: TrainConfig) -> Trainer:
 
 
 def build_groups(config: EnvConfig, device: torch.device) -> list[TrainingEnvs]:
-    """Atari on a GPU in two halves, so that acting hides behind stepping; everything else in one group."""
-    if device.type != "cuda" or family(config.id) != "atari" or config.num_envs % 2:
-        return [build_envs(config)]
-    half = config.num_envs // 2
-    return [build_envs(config, num_envs=half, first_index=first) for first in (0, half)]
+    """The environments in groups of equal size: while some step, the policy acts for others."""
+    spread = device.type == "cuda" and family(config.id) == "atari" and config.num_envs % 4 == 0
+    groups = config.groups or (4 if spread and config.threads is None else 1)
+    if config.num_envs % groups:
+        raise InputError(f"env.groups is {groups}, expected a divisor of env.num_envs ({config.num_envs}).")
+    size = config.num_envs // groups
+    each = replace(config, threads=None if config.threads is None else max(1, config.threads // groups))
+    return [build_envs(each, num_envs=size, first_index=i * size) for i in range(groups)]
 
 
 def check(config: TrainConfig) -> None:
@@ -119,6 +124,7 @@ def check(config: TrainConfig) -> None:
         "steps": config.steps,
         "num_steps": config.num_steps,
         "env.num_envs": config.env.num_envs,
+        "env.groups": 1 if config.env.groups is None else config.env.groups,
         "threads": config.threads,
         "checkpoint_every": config.checkpoint_every,
         "ppo.epochs": config.ppo.epochs,

@@ -20,14 +20,21 @@ class Captured:
     always do the same for the same shapes. Its output is overwritten by the next call of the same shapes.
     """
 
-    def __init__(self, function: Callable[..., Tensor]) -> None:
-        self.function = function
+    def __init__(
+        self, function: Callable[..., Tensor], *, device: torch.device | None = None, urgent: bool = False
+    ) -> None:
+        """Args:
+        function: of tensors, or of none if `device` is given.
+        device: where the function works; None: where its first input is.
+        urgent: go before the work of other streams that waits on the GPU.
+        """
+        self.function, self.device, self.urgent = function, device, urgent
         self._calls: dict[Any, int] = {}
         self._graphs: dict[Any, tuple[Any, tuple[Tensor, ...], Tensor]] = {}
 
     def __call__(self, *inputs: Tensor) -> Tensor:
         """The function's value."""
-        if not inputs[0].is_cuda:
+        if (self.device or inputs[0].device).type != "cuda":
             return self.function(*inputs)
         shapes = tuple((x.shape, x.dtype, x.stride()) for x in inputs)
         if self._calls.setdefault(shapes, 0) < EAGER_CALLS:
@@ -44,13 +51,14 @@ class Captured:
     def _capture(self, inputs: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...], Tensor]:
         held = tuple(x.clone(memory_format=torch.preserve_format) for x in inputs)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        # Kernels of a graph keep the priority of the stream that they were captured on.
+        with torch.cuda.graph(graph, stream=torch.cuda.Stream(priority=-1) if self.urgent else None):
             output = self.function(*held)
         return graph, held, output
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Captured:
         """A copy captures anew: graphs are bound to the tensors of the original."""
-        return Captured(deepcopy(self.function, memo))
+        return Captured(deepcopy(self.function, memo), device=self.device, urgent=self.urgent)
 
 
 def _aside(function: Callable[..., Tensor], inputs: tuple[Tensor, ...]) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 import torch
 from torch import nn
@@ -18,7 +19,10 @@ def drawn_from(generator: torch.Generator) -> Iterator[None]:
         yield
 
 
-def orthogonal(layer: nn.Linear | nn.Conv2d, gain: float = 2**0.5) -> nn.Linear | nn.Conv2d:
+Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
+
+
+def orthogonal(layer: Layer, gain: float = 2**0.5) -> Layer:
     """Orthogonal weights and zero bias: lower variance across seeds for random encoders than torch's default."""
     nn.init.orthogonal_(layer.weight, gain)
     if layer.bias is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
@@ -32,10 +32,15 @@ def decay_learning_rate(reward: IntrinsicReward, learning_rate: float, total_upd
     set_learning_rate(reward.optimizer, learning_rate * left)
 
 
-def minibatches(items: Tensor, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
-    """Shuffled parts of `items`, at most `batch_size` each and as even as can be: no last batch of one sample."""
+def minibatches(items: Tensor, batch_size: int, generator: torch.Generator) -> Tensor:
+    """Shuffled `items` in full batches ``[M, B]``; what is left over, by chance, waits for another pass.
+
+    All of the same size, whatever the number of episodes that ended: on a GPU each size would be a graph of its own.
+    Items too few for one batch are one.
+    """
+    size = min(batch_size, len(items))
     shuffled = items[torch.randperm(len(items), generator=generator).to(items.device)]
-    yield from shuffled.tensor_split(-(-len(items) // batch_size))
+    return shuffled[: len(items) // size * size].view(-1, size)
 
 
 def gradient_step(reward: IntrinsicReward, loss: Tensor) -> None:
