@@ -66,6 +66,20 @@ def test_curves_are_means_between_rows_and_end_where_runs_end(tmp_path):
     assert data.cells["CartPole-v1", "rnd"].unfinished == 1
 
 
+def test_the_bonus_size_is_relative_and_its_mean_geometric(tmp_path):
+    for seed, growth in enumerate((1.0, 4.0)):
+        run = write_run(tmp_path / str(seed), made_up("CartPole-v1", "rnd", seed), 20)
+        rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        for i, row in enumerate(rows):
+            size = 3.0 * (growth if i >= 10 else 1.0)
+            row |= {"reward/global": 0.6 * size, "reward/global_std": 0.8 * size}
+            row |= {"reward/local": 0.0, "reward/local_std": 0.0}
+        (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    curve = made(tmp_path).cells["CartPole-v1", "rnd"].curves["bonus_size"]
+    assert (curve.mean[0], curve.mean[-1]) == pytest.approx((1.0, 2.0))
+    assert 0 < curve.low[-1] < 2.0 < curve.high[-1]
+
+
 def test_a_long_record_is_sampled_with_both_its_ends(tmp_path):
     write_run(tmp_path / "a", made_up("CartPole-v1", "rnd", 0, steps=3000), 3000, score=42.0)
     (run,) = collect([tmp_path]).runs
@@ -244,7 +258,7 @@ def test_statistics_use_the_games_that_all_have(grid, tmp_path):
     assert (atari.games, atari.seeds, atari.left_out) == (("ALE/Breakout-v5",), 2, ("Alien",))
     for seed in range(3):
         shutil.rmtree(tmp_path / "copy" / f"ALE-Breakout-v5-mmrs-{seed}", ignore_errors=True)
-    assert "every method" in family_stats(made(tmp_path), "atari")
+    assert "two seeds" in family_stats(made(tmp_path), "atari")
     assert "two methods" in family_stats(made(grid / "CartPole-v1-rnd-0"), "other")
 
 

@@ -22,6 +22,9 @@ from mmrs.report.stats import t_interval
 CURVES = ("life_return", "game_return", "coverage", "fairness", "bonus_advantage_share", "steps_per_second")
 _NO_SCORES = ("step", "bonus_advantage_share", "steps_per_second")
 
+_SMALLEST = 1e-6
+"""Part of its first size at which a bonus is drawn where it is nothing at all: a logarithm cannot show that."""
+
 Group = dict[tuple[str, str], list[RunRecord]]
 
 
@@ -135,7 +138,9 @@ def _curves(runs: Sequence[RunRecord], grid: Column) -> dict[str, Curve]:
         names |= dict.fromkeys([*(n for n in run.columns if n in CURVES or n.startswith("env/")), *terms])
     curves = {name: _curve([_on_grid(run, run.columns.get(name), grid) for run in runs]) for name in names}
     if any(bonus_terms(run) for run in runs):
-        curves["bonus_size"] = _curve([_on_grid(run, relative_size(run), grid) for run in runs])
+        # Over seeds in logarithms: sizes are compared by ratios, and no interval reaches below nothing.
+        sizes = np.log(np.maximum([_on_grid(run, relative_size(run), grid) for run in runs], _SMALLEST))
+        curves["bonus_size"] = Curve(*map(np.exp, t_interval(sizes)))
     return curves
 
 

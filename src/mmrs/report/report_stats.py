@@ -40,7 +40,7 @@ class FamilyStats:
 
     family: str
     games: tuple[str, ...]
-    """Games that every method has runs of, and that the scale is defined for."""
+    """Games that every method has two seeds or more of, and that the scale is defined for."""
     seeds: int
     """Taken of each game: the fewest there are."""
     left_out: tuple[str, ...]
@@ -57,10 +57,10 @@ def family_stats(report: ReportData, family: str) -> FamilyStats | str:
     methods = [m for m in report.methods if any(_values(report.cells.get((env, m))) for env in envs)]
     if len(methods) < 2:
         return "Comparing needs runs of two methods."
-    full = [env for env in envs if all(_values(report.cells.get((env, m))) for m in methods)]
+    full = [env for env in envs if all(len(_values(report.cells.get((env, m)))) > 1 for m in methods)]
     games = [env for env in full if _scale(report, family, env) is not None]
     if not games:
-        return "Comparing needs a game that every method has runs of."
+        return "Comparing needs a game that every method has scores of with two seeds or more."
     seeds = min(len(_values(report.cells[env, m])) for env in games for m in methods)
     matrices = {m: _matrix(report, family, games, m, seeds) for m in methods}
     baseline = "ppo" if "ppo" in methods else methods[0]

@@ -26,16 +26,21 @@ function ticks(low, high, count) {
   return found;
 }
 
+// From the lines; wide bands, as of two seeds, may add as much again on either side, and are cut off beyond that.
 function span(panel, log) {
-  let low = Infinity, high = -Infinity;
-  for (const [, ...columns] of panel.series)
+  const bend = log ? Math.log10 : (v) => v, back = log ? (v) => 10 ** v : (v) => v;
+  const reach = (columns) => {
+    let low = Infinity, high = -Infinity;
     for (const column of columns)
-      for (const value of column)
-        if (value !== null && (!log || value > 0)) { low = Math.min(low, value); high = Math.max(high, value); }
-  if (low > high) [low, high] = log ? [0.1, 10] : [0, 1];
-  if (log) return [Math.max(low, high / 1e6) / 1.2, high * 1.2];
-  const air = (high - low) * 0.04 || Math.abs(high) * 0.1 || 0.5;
-  return [low - air, high + air];
+      for (const value of column ?? [])
+        if (value !== null && (!log || value > 0)) { low = Math.min(low, bend(value)); high = Math.max(high, bend(value)); }
+    return low > high ? [0, 1] : [low, high];
+  };
+  const [low, high] = reach(panel.series.map((s) => s[1]));
+  const [least, most] = reach(panel.series.flatMap((s) => s.slice(1)));
+  const size = high - low || Math.abs(high) * 0.1 || 0.5;
+  const air = size * 0.05;
+  return [back(Math.max(least, low - size) - air), back(Math.min(most, high + size) + air)];
 }
 
 function scales(panel, log, width) {
@@ -44,7 +49,7 @@ function scales(panel, log, width) {
   const wide = width - BOX.left - BOX.right, tall = BOX.height - BOX.top - BOX.bottom;
   return {
     x: (v) => BOX.left + (wide * (v - x0)) / (x1 - x0 || 1),
-    y: (v) => BOX.top + tall * (1 - (bend(Math.max(v, log ? low : -Infinity)) - bend(low)) / (bend(high) - bend(low))),
+    y: (v) => BOX.top + tall * (1 - (bend(Math.min(Math.max(v, low), high)) - bend(low)) / (bend(high) - bend(low))),
     step: (pixel) => x0 + ((pixel - BOX.left) / wide) * (x1 - x0),
     low, high, x0, x1, width,
   };
