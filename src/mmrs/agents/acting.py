@@ -124,7 +124,8 @@ class VectorActor(Actor):
         """Actions ``[n, A]``, as sampled, for the next step's observations."""
         t, self._t = self._t, self._t + 1
         self.obs.numpy()[t] = obs
-        parameters, noise, actions = self._policy(obs), self._noise.numpy()[t], self.actions.numpy()[t]
+        parameters, noise = self._policy(obs), self._noise.numpy()[t]
+        actions: Values = self.actions.numpy()[t]
         if choices := self.ppo.network.action.choices:
             for i, part in enumerate(np.split(parameters + noise, np.cumsum(choices)[:-1], 1)):
                 np.argmax(part, 1, out=actions[:, i])

@@ -70,6 +70,7 @@ def for_env(actions: Values, spec: ActionSpec, space: spaces.Space[Any]) -> Valu
     """
     shape = (len(actions), *spec.shape)
     if spec.choices:
-        return (actions + np.array(spec.starts)).reshape(shape)
-    inside = np.maximum(actions.reshape(shape), space.low)  # type: ignore[attr-defined]
-    return np.minimum(inside, space.high, out=inside)  # type: ignore[attr-defined,no-any-return]
+        numbers: Values = (actions + np.array(spec.starts)).reshape(shape)
+        return numbers
+    inside: Values = np.maximum(actions.reshape(shape), space.low)  # type: ignore[attr-defined]
+    return np.minimum(inside, space.high, out=inside)  # type: ignore[attr-defined]

@@ -146,9 +146,9 @@ class PPO:
         """Bound the gradient; returns the norm it had."""
         gradient = self.weights.grad
         assert gradient is not None
-        norm = torch.linalg.vector_norm(gradient)
+        norm: Tensor = torch.linalg.vector_norm(gradient)
         if self.config.grad_value_clip is not None:
             gradient.clamp_(-self.config.grad_value_clip, self.config.grad_value_clip)
-            return torch.linalg.vector_norm(gradient)
+            return norm
         gradient.mul_((self.config.max_grad_norm / (norm + 1e-6)).clamp_(max=1.0))
         return norm

@@ -76,9 +76,8 @@ class ConvTrunk(nn.Module):
     def _convolve(self, x: Tensor) -> Tensor:
         # The pixels' 1/255 is folded into the first kernel, which saves a pass over the images.
         x = _convolve_relu(x, self.first.weight * PIXEL_SCALE, self.first)
-        return _convolve_relu(
-            _convolve_relu(x, self.second.weight, self.second), self.third.weight, self.third
-        ).flatten(1)
+        x = _convolve_relu(x, self.second.weight, self.second)
+        return _convolve_relu(x, self.third.weight, self.third).flatten(1)
 
     def forward(self, x: Tensor) -> Tensor:
         """Features ``[B, 512]`` of pixels ``[B, C, H, W]``."""

@@ -235,7 +235,7 @@ def _padded(latents: Tensor, visited: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _noise(shape: Sequence[int], generator: torch.Generator, device: torch.device) -> Tensor:
-    """Normal noise; on a GPU from its own generator, seeded by ours: half a million numbers keep a core busy for 5 ms."""
+    """Normal noise; on a GPU from a generator there, seeded by ours: half a million numbers take a core 5 ms."""
     if device.type == "cuda":
         seed = int(torch.randint(2**62, (), generator=generator))
         return torch.randn(tuple(shape), generator=torch.Generator(device).manual_seed(seed), device=device)
