@@ -38,8 +38,8 @@ def demo(config: DemoConfig) -> int:
 
 
 def _sweep_and_report(out: Path) -> int:
-    """A sweep of six small runs, and what came of it on one page."""
-    suite = SweepConfig("smoke", games=("mmrs/Maze2D-v0",), out=out / "sweep", mix_versions=True)
+    """A sweep of nine small runs, and what came of it on one page."""
+    suite = SweepConfig("smoke", games=("mmrs/Maze2D-v0",), seeds=3, out=out / "sweep", mix_versions=True)
     code = sweep(suite)
     report(ReportConfig((out / "sweep",), out=out / "report", figures=True))
     return code
