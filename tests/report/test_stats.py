@@ -1,10 +1,12 @@
 """Statistics of the report against independent computations in plain numpy."""
 
+import sys
+
 import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from mmrs.errors import InputError
+from mmrs.errors import InputError, MissingExtraError
 from mmrs.report import stats
 
 
@@ -109,6 +111,13 @@ def test_intervals_of_curves_leave_out_seeds_that_are_not_there():
     assert np.isnan(mean[2])
     want = scipy_stats.t.interval(0.95, 1, 3.0, scipy_stats.sem([2.0, 4.0]))
     assert (low[1], high[1]) == pytest.approx(want)
+
+
+@pytest.mark.parametrize("package", ["rliable", "scipy"])
+def test_a_missing_package_names_its_extra(monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=rf"{package} is not installed.*mmrs\[stats\]"):
+        stats.aggregates({"x": matrix(1)}, reps=2) if package == "rliable" else stats.compare_games({}, {})
 
 
 def test_holm_by_hand():
