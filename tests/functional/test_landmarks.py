@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmrs.functional.landmarks import admit, nearest, seen_twice
@@ -49,10 +49,11 @@ def plain_admit(x, allowed, centres, taken, mass, most_merges, ratio, apart):
     return source, into, sorted(book), merges
 
 
+@settings(max_examples=200)
 @given(
-    k=st.integers(1, 6),
+    k=st.integers(2, 6),
     taken=st.sampled_from([0.0, 0.6, 1.0]),
-    most_merges=st.integers(0, 4),
+    most_merges=st.integers(0, 6),
     apart=st.sampled_from([1e-6, 0.5]),
     offset=st.sampled_from([0.0, 100.0]),
     seed=st.integers(0, 999),
