@@ -114,6 +114,9 @@ def test_runs_are_found_at_any_depth_once_and_longest_first(grid, tmp_path):
     shutil.copytree(grid, a)
     config = made_up("CartPole-v1", "rnd", 0)
     write_run(b / "other-name", config, 4, done=0.2, score=7.0)  # the same run on another machine, not so far
+    shutil.copytree(grid / "CartPole-v1-rnd-1", a / "CartPole-v1-rnd-0" / "videos" / "inside")  # not a run of its own
+    inside = a / "CartPole-v1-rnd-0" / "videos" / "inside" / "config.json"
+    inside.write_text(inside.read_text().replace('"seed": 1', '"seed": 77'))
     found = collect([tmp_path, a, a / "CartPole-v1-rnd-0"])
     assert len(found.runs) == 36
     assert any("more than once" in problem for problem in found.problems)
