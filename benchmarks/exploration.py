@@ -1,0 +1,136 @@
+"""Which form explores? Fresh seeds on the room worlds and on MiniGrid: success, when it first came, and ablations.
+
+`python -m benchmarks.exploration --study main --out runs.jsonl` runs what is missing from the file, many processes side
+by side (studies: main, noise, key, multi, tuning, minigrid); `--table runs.jsonl` writes `docs/results/exploration.md`.
+"""
+
+import argparse
+import json
+import multiprocessing
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.exploration_cells import (
+    GRID_SEEDS,
+    GRID_TUNING_SEEDS,
+    KEY,
+    MULTI,
+    SEEDS,
+    Cell,
+    ablation_cells,
+    grid_cells,
+    grid_tuning_cells,
+    main_cells,
+    noise_cells,
+)
+from benchmarks.minigrid_worlds import register
+from mmrs.experiments.build import build_trainer
+
+Row = dict[str, Any]
+Key = tuple[str, str, str, int]
+
+
+def run(cell: Cell, seed: int) -> Row:
+    """Train once; success and states by tenths of the run."""
+    register()
+    torch.set_num_threads(1)
+    began, trainer = time.process_time(), build_trainer(cell.config(seed))
+    collect, ended = trainer.collector.collect, []
+
+    def listening() -> Any:
+        got = collect()
+        ended.append(got.episodes.infos)
+        return got
+
+    trainer.collector.collect = listening  # type: ignore[method-assign]
+    for _ in trainer:
+        pass
+    trainer.collector.close()
+    first = next((i for i, infos in enumerate(ended) if any(info["success"] for info in infos)), None)
+    tenths = [[info for infos in part for info in infos] for part in np.array_split(np.array(ended, object), 10)]
+    success = [float(np.mean([info["success"] for info in part])) if part else 0.0 for part in tenths]
+    last = [info for part in tenths[8:] for info in part]
+    return {
+        "study": cell.study, "env": cell.env, "cell": cell.name, "seed": seed,
+        "success": float(np.mean([info["success"] for info in last])) if last else 0.0,
+        "auc": float(np.mean(success)),
+        "first": None if first is None else (first + 1) * trainer.steps_per_update,
+        "steps": trainer.total_updates * trainer.steps_per_update,
+        "states": float(np.mean([info["states"] for info in last])) if last and "states" in last[0] else None,
+        "seconds": round(time.process_time() - began, 1),
+    }  # fmt: skip
+
+
+def read(path: Path) -> list[Row]:
+    """Rows so far."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def chosen_weights(rows: list[Row]) -> dict[tuple[str, str], float]:
+    """The weight with the largest area under the success curve, of each method on each world."""
+    found: dict[tuple[str, str], dict[float, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        if row["study"] == "tuning":
+            method, weight = row["cell"].split(", weight ")
+            found[row["env"], method][float(weight)].append(row["auc"])
+    return {key: max(sorted(auc), key=lambda w: np.mean(auc[w])) for key, auc in found.items()}
+
+
+def jobs(study: str, rows: list[Row]) -> list[tuple[Cell, int]]:
+    """Runs of a study that are not in the file yet; seed by seed, so that a file cut short is still balanced."""
+    cells = {
+        "main": main_cells,
+        "noise": noise_cells,
+        "key": lambda: ablation_cells(KEY),
+        "multi": lambda: ablation_cells(MULTI),
+        "tuning": grid_tuning_cells,
+        "minigrid": lambda: grid_cells(chosen_weights(rows)),
+    }[study]()
+    seeds = {"tuning": GRID_TUNING_SEEDS, "minigrid": GRID_SEEDS}.get(study, SEEDS)
+    done: set[Key] = {(row["study"], row["env"], row["cell"], row["seed"]) for row in rows}
+    return [(cell, seed) for seed in seeds for cell in cells if (cell.study, cell.env, cell.name, seed) not in done]
+
+
+def work(job: tuple[Cell, int]) -> Row:
+    """One job of the pool."""
+    return run(*job)
+
+
+def main() -> None:
+    """Run what is missing, or write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--study", nargs="+", default=["main"])
+    parser.add_argument("--out", type=Path, default=Path("docs/results/exploration.jsonl"))
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start nothing after this long")
+    parser.add_argument("--table", type=Path)
+    options = parser.parse_args()
+    if options.table:
+        from benchmarks.exploration_page import write_page  # noqa: PLC0415
+
+        print(write_page(read(options.table)))
+        return
+    began = time.time()
+    register()
+    with multiprocessing.get_context("spawn").Pool(options.processes) as pool, options.out.open("a") as out:
+        for study in options.study:
+            todo = jobs(study, read(options.out))
+            print(f"{study}: {len(todo)} runs", flush=True)
+            for number, row in enumerate(pool.imap_unordered(work, todo), 1):
+                out.write(json.dumps(row) + "\n")
+                out.flush()
+                if number % 20 == 0:
+                    print(f"{study}: {number} of {len(todo)} runs, {time.time() - began:.0f} s", flush=True)
+                if time.time() - began > options.seconds:
+                    print("out of time", flush=True)
+                    pool.terminate()
+                    return
+
+
+if __name__ == "__main__":
+    main()
