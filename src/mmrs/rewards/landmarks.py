@@ -12,6 +12,7 @@ from mmrs.functional.landmarks import admit, nearest, seen_twice
 from mmrs.nets.init import drawn_from
 from mmrs.nets.norm import ControlNorm
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
+from mmrs.rewards.control import learn_control
 from mmrs.rewards.embeddings import Embedding, InverseEmbedding, RandomEmbedding, VAEEmbedding
 from mmrs.rewards.landmark_config import resolve
 from mmrs.rewards.learning import adam, decay_learning_rate, gradient_step
@@ -21,8 +22,6 @@ from mmrs.rollout import Rollout, VisitSlots
 REMEMBERED_UPDATES = 32
 """Updates over which counts of a running episode follow their landmarks; older ones are dropped."""
 STEP_MOMENTUM = 0.95
-MOST_ATTRIBUTED = 2**22
-"""Numbers of a rollout whose changes are told apart an update."""
 
 
 class LandmarkFairness(IntrinsicReward):
@@ -84,7 +83,7 @@ class LandmarkFairness(IntrinsicReward):
 
     def score(self, rollout: Rollout, memory: Memory) -> tuple[Terms, Memory]:
         """What each step's landmark is paid, times its weight for life."""
-        label, _ = nearest(self.embedding(rollout.states), self.embedded, self.taken)
+        label = self._places(rollout.states)
         before, after = label[rollout.before], label[rollout.after]
         counts = {"counts": self._brought_up(memory), "fresh": memory["fresh"]}
         visits, counts = count_visits(rollout, before, after, counts, scope="episode")
@@ -93,6 +92,10 @@ class LandmarkFairness(IntrinsicReward):
             assert isinstance(self.embedding, VAEEmbedding), "checked with the options"
             terms["local"] = self.config.lambda_l * self.embedding.novelty(rollout.states)[rollout.before]
         return terms, counts | {"version": torch.full_like(memory["version"], self.updates)}
+
+    def _places(self, obs: Tensor) -> Tensor:
+        """Nearest landmarks ``[B]`` of observations ``[B, *obs]``."""
+        return nearest(self.embedding(obs), self.embedded, self.taken)[0]
 
     def _brought_up(self, memory: Memory) -> Tensor:
         """Counts ``[N, K]`` of the memory, moved to where their landmarks are now."""
@@ -149,13 +152,7 @@ class LandmarkFairness(IntrinsicReward):
     def _learn_scale(self, rollout: Rollout) -> None:
         norm = self.embedding.norm
         if isinstance(norm, ControlNorm) and bool(self.taken.any()):
-            steps = rollout.valid.flatten().nonzero().squeeze(1)
-            most = max(MOST_ATTRIBUTED // self.observation_spec.size, 64)  # of images a sample must do
-            steps = steps[:: -(-len(steps) // most)]
-            before, after = (rollout.states[index.flatten()[steps]] for index in (rollout.before, rollout.after))
-            label, _ = nearest(self.embedding(before), self.embedded, self.taken)
-            action = self.action_spec.kinds(rollout.actions.flatten(0, 1)[steps])
-            norm.attribute(before, after, label * (action.max() + 1) + action)
+            learn_control(norm, rollout, self.action_spec, self._places)
         if norm is not None:
             norm.observe(rollout.states[rollout.visited])
 
