@@ -142,11 +142,12 @@ def local_faults(folder: Path, seeds: int, workers: int, drivers: int, tally: Ta
     kills = ["worker"] * workers + ["driver"] * drivers
     rng.shuffle(kills)
     for number, what in enumerate(kills):
-        share = (number + rng.random()) / len(kills) * (runs - 1)
+        share = (number + rng.random()) / len(kills) * (runs - 3)  # the last kill must still find work under way
         wait_for(lambda share=share: finished(folder) >= share or driver.process.poll() is not None, 600)
+        time.sleep(rng.uniform(0, 0.3))
+        wait_for(lambda: bool(children(driver.process.pid)) or driver.process.poll() is not None, 60)
         if driver.process.poll() is not None:
             break
-        time.sleep(rng.uniform(0, 0.3))
         if what == "driver":
             orphans = children(driver.process.pid)
             driver.kill()

@@ -33,7 +33,8 @@ def test_the_local_engine_survives_dead_workers_and_its_own_death(tmp_path):
     sweeps.serial(tmp_path / "serial", cells)
     assert sweeps.local_faults(folder, 4, workers=2, drivers=1, tally=tally) == 0, log(folder)
     sweeps.inspect(folder, tmp_path / "serial", cells, tally)
-    assert (tally.workers_killed, tally.drivers_killed) == (2, 1)
+    assert tally.workers_killed >= 1
+    assert tally.drivers_killed == 1
     assert (tally.finished, tally.ended_twice, tally.different) == (8, 0, 0)
 
 
@@ -67,7 +68,7 @@ def listening(pid):
     return found
 
 
-def test_ctrl_c_saves_every_run_and_nothing_listens(tmp_path):
+def test_ctrl_c_saves_every_run_and_a_killed_sweep_leaves_no_worker_behind(tmp_path):
     folder = tmp_path / "stopped"
     command = [*sweeps.sweep_command(folder, 1, "--jobs", "1"), "--steps", "200000"]
     driver = sweeps.Driver(command, tmp_path / "stopped.log", {})
@@ -82,6 +83,11 @@ def test_ctrl_c_saves_every_run_and_nothing_listens(tmp_path):
     saved = store.checkpoints(record.parent / "checkpoints")[-1].step
     assert read_metrics(record).rows[-1]["step"] == saved
     assert "Stopped; the same command goes on." in log(folder)
+    driver.start()
+    assert sweeps.wait_for(lambda: read_metrics(record).rows[-1]["step"] > saved, 60), log(folder)
+    (worker,) = sweeps.children(driver.process.pid)
+    driver.kill()  # -9: nobody is told, and the run has minutes to go
+    assert sweeps.wait_for(lambda: not sweeps.alive(worker), 10)
 
 
 def test_ray_is_started_with_a_token(monkeypatch):
