@@ -79,7 +79,7 @@ def _sum(*names: str) -> Factory:
 
 FACTORIES: dict[str, Factory] = {name: partial(small, name) for name in REWARDS}
 FACTORIES |= {
-    "mmrs_env": partial(small, "mmrs", clusters="env", restart="episode", lambda_l=0.1),
+    "mmrs_env": partial(small, "mmrs", clusters="env", restart="episode", lambda_l=0.1, control=True),
     "mmrs_paper": partial(small, "mmrs", preset="paper", k=4),
     "mmrs_author": partial(small, "mmrs", preset="author", k=4),
     "landmarks_vae": partial(

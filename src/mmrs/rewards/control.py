@@ -11,6 +11,8 @@ from mmrs.nets.norm import ControlNorm
 from mmrs.rollout import Rollout
 from mmrs.spaces import ActionSpec
 
+CLIP = 20.0
+"""Bound of standardised inputs: a pixel that one state in 400 lights is not cut."""
 MOST_ATTRIBUTED = 2**22
 """Numbers of a rollout whose changes are told apart an update; of images that is a sample of the transitions."""
 LEAST_TRANSITIONS = 64

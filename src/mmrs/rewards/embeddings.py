@@ -11,14 +11,13 @@ from mmrs.functional.losses import novelty, vae_loss
 from mmrs.nets.encoders import dense_encoder, in_chunks, make_encoder
 from mmrs.nets.norm import ControlNorm, InputNorm
 from mmrs.nets.vae import VAE
+from mmrs.rewards.control import CLIP
 from mmrs.rewards.dynamics import TransitionBatch, step_blocks
 from mmrs.rewards.learning import minibatches
 from mmrs.rollout import Rollout
 from mmrs.spaces import ActionSpec, ObservationSpec
 
 Scale = Literal["none", "spread", "control"]
-CLIP = 20.0
-"""Bound of standardised inputs: a pixel that one state in 400 lights is not cut."""
 
 
 class Embedding(nn.Module):

@@ -19,8 +19,10 @@ from mmrs.functional.losses import gaussian_kl, novelty, vae_loss
 from mmrs.nets.capture import Captured
 from mmrs.nets.encoders import in_chunks
 from mmrs.nets.init import drawn_from
+from mmrs.nets.norm import ControlNorm
 from mmrs.nets.vae import VAE
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
+from mmrs.rewards.control import CLIP, learn_control
 from mmrs.rewards.learning import adam, decay_learning_rate, gradient_step, minibatches
 from mmrs.rewards.options import require_choice, require_counts, require_finite
 from mmrs.rewards.scaled import RunningScale
@@ -60,6 +62,8 @@ class MMRSConfig:
     """Weigh the loss as the authors' sister code does: KL summed and error averaged over the batch."""
     batch_statistics: bool = False
     """Score with the batch statistics of batch normalisation, as a module left in training mode does."""
+    control: bool = False
+    """Weigh each number of an observation by how far its changes follow from place and action, against noise."""
     latent_dim: int | None = None
     """Size of the latent; None: 512 for images, 256 else (the tables of the appendix)."""
     learning_rate: float = 5e-4
@@ -121,6 +125,7 @@ class MMRS(IntrinsicReward):
             self.vae = VAE(self.observation_spec, config.latent_dim or (512 if image else 256)).eval()
         if image:
             self.vae = self.vae.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.norm = ControlNorm(self.observation_spec, CLIP) if config.control else None
         self.optimizer = adam(self.vae.parameters(), config.learning_rate, config.total_updates)
         self.scale = RunningScale("reward", centre=True, causal=False, prior=0.0)
         self._captured_pass = Captured(self._pass)
@@ -147,10 +152,10 @@ class MMRS(IntrinsicReward):
 
     def _encode(self, states: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor | None]:
         """Latents ``[S, z]`` to cluster, and the novelty ``[S]`` of each state where it is paid for."""
-        config, spec = self.config, self.observation_spec
+        config = self.config
 
         def encode(obs: Tensor) -> Tensor:
-            x = self.vae.normalise(spec.features(obs))
+            x = self._inputs(obs)
             mean, log_variance = self.vae.encode(x, "batch" if config.batch_statistics else "running")
             z = (
                 mean
@@ -165,6 +170,11 @@ class MMRS(IntrinsicReward):
         # A statistic of the batch is one of the whole rollout, not of whatever chunk is fast.
         out = encode(states) if config.batch_statistics else in_chunks(encode, states)
         return (out[:, :-1], out[:, -1]) if config.lambda_l else (out, None)
+
+    def _inputs(self, obs: Tensor) -> Tensor:
+        """What the VAE reads of observations ``[B, *obs]``, and is to reconstruct."""
+        x = self.vae.normalise(self.observation_spec.features(obs))
+        return x if self.norm is None else x * self.norm.weight().float()
 
     def _cluster(self, rollout: Rollout, latents: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Cluster of s_t and of s_{t+1}, each ``[T, N]`` (Eq. 13)."""
@@ -196,6 +206,9 @@ class MMRS(IntrinsicReward):
         """Train the VAE on the visited states (last line of Algorithm 1)."""
         config = self.config
         decay_learning_rate(self, config.learning_rate, config.total_updates)
+        if self.norm is not None:
+            self.norm.observe(rollout.states[rollout.visited])
+            learn_control(self.norm, rollout, self.action_spec, self._places)
         visited = rollout.visited.nonzero().squeeze(1)
         passes = []
         for _ in range(config.epochs):
@@ -205,13 +218,20 @@ class MMRS(IntrinsicReward):
         kl, error = torch.stack(passes).mean(0)
         return {"vae_kl": kl, "vae_error": error}
 
+    def _places(self, obs: Tensor) -> Tensor:
+        """Clusters ``[B]`` of observations as they are: latents may hold the very noise that is to be found out."""
+        assert self.norm is not None, "only where it learns what is controlled"
+        x = self.norm(self.observation_spec.features(obs)).flatten(1).unsqueeze(0)
+        every = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+        return kmeans(x, every, self.config.k, self.generator, self.config.kmeans_iterations).squeeze(0)
+
     def _pass(self, obs: Tensor, noise: Tensor) -> Tensor:
         """A gradient step on each batch of ``[M, B, *obs]``, one graph on a GPU; returns means of KL and error."""
         return torch.stack([self._step(*batch) for batch in zip(obs, noise, strict=True)]).mean(0)
 
     def _step(self, obs: Tensor, noise: Tensor) -> Tensor:
         """One gradient step; returns mean KL and mean squared error of the batch."""
-        x = self.vae.normalise(self.observation_spec.features(obs))
+        x = self._inputs(obs)
         mean, log_variance = self.vae.encode(x, "learn")
         z = mean + (0.5 * log_variance).exp() * noise
         reconstruction = self.vae.decode(z)
