@@ -50,6 +50,8 @@ class CostConfig:
     """Of an hour of a machine like this one, in any currency; a cluster is priced by its share of such machines."""
     seconds: float = 60.0
     """To measure for; every method gets at least two updates, so it can take longer."""
+    shared: bool = False
+    """This machine does other work now: count the processor's time rather than the clock's (not with a GPU)."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,11 @@ def cost(config: CostConfig) -> None:
     resources, gpus = choose_resources(sweep)
     jobs = min(config.jobs or default_jobs(resources, len(gpus)), len(cells))
     console = Console()
-    measured = measure(cells, jobs, config.seconds)
+    if config.shared and resources.gpu:
+        raise InputError(
+            "--shared counts the processor's time, which says nothing of a GPU. Add --device cpu or leave it."
+        )
+    measured = measure(cells, jobs, config.seconds, shared=config.shared)
     seconds = [seconds_of(cell, cells, measured) for cell in cells]
     console.print(_speeds(cells, measured, jobs))
     kinds = len({(cell.env, cell.method) for cell in cells})

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -28,17 +28,18 @@ def pairs_to_measure(cells: Sequence[Cell]) -> list[Pair]:
     return [(envs[0], method) for method in methods] + [(env, methods[0]) for env in envs[1:]]
 
 
-def measure(cells: Sequence[Cell], jobs: int, seconds: float) -> dict[Pair, float]:
+def measure(cells: Sequence[Cell], jobs: int, seconds: float, *, shared: bool = False) -> dict[Pair, float]:
     """Seconds that a whole cell takes, for as many pairs as the time allows.
 
     Args:
         cells: of the suite, with threads and device set.
         jobs: processes that measure side by side, each the same: a busy machine is slower than an idle one.
         seconds: to spend; each method gets at least one counted update, so it may take longer.
+        shared: count the processor's time rather than the clock's.
     """
     first = {(cell.env, cell.method): cell for cell in reversed(cells)}
     wanted = [first[pair] for pair in pairs_to_measure(cells)]
-    task = json.dumps({"cells": [asdict(cell) for cell in wanted], "seconds": seconds}).encode()
+    task = json.dumps({"cells": [asdict(cell) for cell in wanted], "seconds": seconds, "shared": shared}).encode()
     command = [sys.executable, "-m", "mmrs.experiments.sweep.probe"]
     threads = {"OMP_NUM_THREADS": str(wanted[0].config.get("threads", 1))}
     processes = [
@@ -65,31 +66,31 @@ def _mean(answers: list[dict[Pair, float]]) -> dict[Pair, float]:
     return {pair: sum(answer[pair] for answer in answers) / len(answers) for pair in common}
 
 
-def _probe(cells: Sequence[Cell], seconds: float) -> list[tuple[str, str, float]]:
+def _probe(cells: Sequence[Cell], seconds: float, clock: Callable[[], float]) -> list[tuple[str, str, float]]:
     until = time.perf_counter() + seconds
     found: list[tuple[str, str, float]] = []
     for place, cell in enumerate(cells):
         left = until - time.perf_counter()
         if left <= 0 and cell.env != cells[0].env:  # methods differ more than environments: none is left out
             break
-        found.append((cell.env, cell.method, _seconds_of(cell, left / (len(cells) - place))))
+        found.append((cell.env, cell.method, _seconds_of(cell, left / (len(cells) - place), clock)))
     return found
 
 
-def _seconds_of(cell: Cell, share: float) -> float:
+def _seconds_of(cell: Cell, share: float, clock: Callable[[], float]) -> float:
     """Of the whole cell, from as many updates as fit into `share` seconds, at least one, after one to warm up."""
     config: Any = from_json(CONFIGS[cell.kind], cell.config, cell.name)
     if cell.kind != "train":
         TABLES[cell.kind](config)  # the first one compiles
-        began = time.perf_counter()
+        began = clock()
         TABLES[cell.kind](config)
-        return time.perf_counter() - began
+        return clock() - began
     trainer = build_trainer(replace(config, steps=10**9))
     end, times = time.perf_counter() + share, []
     try:
         for _ in trainer:
-            times.append(time.perf_counter())
-            if len(times) > 1 and times[-1] >= end:
+            times.append(clock())
+            if len(times) > 1 and time.perf_counter() >= end:
                 break
     finally:
         trainer.collector.close()
@@ -101,7 +102,8 @@ def main() -> None:
     task: dict[str, Any] = json.load(sys.stdin)
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever prints must not talk into the answer
-    json.dump(_probe([Cell(**cell) for cell in task["cells"]], task["seconds"]), answers)
+    clock = time.process_time if task["shared"] else time.perf_counter
+    json.dump(_probe([Cell(**cell) for cell in task["cells"]], task["seconds"], clock), answers)
     answers.flush()
 
 
