@@ -8,7 +8,7 @@ from mmrs.experiments.config_json import from_json
 from mmrs.experiments.listing import suites
 from mmrs.experiments.run_folder import NAME
 from mmrs.experiments.sweep.job import CONFIGS
-from mmrs.experiments.sweep.suites import SUITES, cells_of
+from mmrs.experiments.sweep.suites import SUITES, cells_of, in_order
 
 
 @pytest.mark.parametrize("suite", SUITES.values(), ids=lambda suite: suite.name)
@@ -34,9 +34,11 @@ def test_the_papers_tables_are_1040_runs_of_ten_million_steps():
         assert config.env.normalise == ("Bullet" in cell.env)
 
 
-def test_a_sweep_that_is_cut_short_has_whole_seeds():
-    cells = cells_of(SUITES["atari"])
+def test_cells_start_seed_by_seed_and_the_dear_method_first():
+    cells = in_order(cells_of(SUITES["atari"]))
+    assert len(cells) == 800
     assert {cell.seed for cell in cells[:100]} == {0}
+    assert [cell.method for cell in cells[:100:20]] == ["mmrs", "rnd", "ride", "re3", "ppo"]
 
 
 def test_suites_scale_down():

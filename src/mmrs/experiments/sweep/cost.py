@@ -15,7 +15,7 @@ from mmrs.errors import InputError
 from mmrs.experiments.sweep.command import SweepConfig, choose_cells, choose_resources, default_jobs
 from mmrs.experiments.sweep.engine import Resources
 from mmrs.experiments.sweep.probe import Pair, measure
-from mmrs.experiments.sweep.suites import Cell
+from mmrs.experiments.sweep.suites import Cell, in_order
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def cost(config: CostConfig) -> None:
             "--shared counts the processor's time, which says nothing of a GPU. Add --device cpu or leave it."
         )
     measured = measure(cells, jobs, config.seconds, shared=config.shared)
-    seconds = [seconds_of(cell, cells, measured) for cell in cells]
+    seconds = [seconds_of(cell, cells, measured) for cell in in_order(cells)]
     console.print(_speeds(cells, measured, jobs))
     kinds = len({(cell.env, cell.method) for cell in cells})
     console.print(f"{len(measured)} of {kinds} kinds of run were measured, the others follow from them.")

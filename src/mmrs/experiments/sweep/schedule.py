@@ -15,7 +15,7 @@ from mmrs.experiments.attempts import is_finished
 from mmrs.experiments.run_folder import RunFolder
 from mmrs.experiments.sweep.engine import Engine
 from mmrs.experiments.sweep.job import Outcome, record_error
-from mmrs.experiments.sweep.suites import Cell
+from mmrs.experiments.sweep.suites import Cell, in_order
 
 LOSSES = 10
 """Deaths of a run's process, without a new checkpoint between them, after which the run counts as failed."""
@@ -55,7 +55,8 @@ class Schedule:
             if is_finished(folder / job.cell.name):
                 job.state = "finished"
         self.skipped = sum(job.state == "finished" for job in self.jobs.values())
-        self._waiting = deque(job for job in self.jobs.values() if job.state == "waiting")
+        ordered = (self.jobs[cell.name] for cell in in_order(job.cell for job in self.jobs.values()))
+        self._waiting = deque(job for job in ordered if job.state == "waiting")
 
     def counts(self) -> Counter[State]:
         """Jobs by state."""
