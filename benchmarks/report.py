@@ -14,7 +14,7 @@ from rich.console import Console
 from tests.browser import Browser, find_browser
 from tests.experiments.run_folders import write_grid
 
-from benchmarks.timing import arguments, print_table, write_results
+from benchmarks.timing import arguments, machine, print_table, write_results
 from mmrs.experiments.report import ReportConfig, report
 from mmrs.report.paper_scores import ATARI, BULLET
 
@@ -41,8 +41,8 @@ def run(quick: bool = False) -> dict[str, Any]:
             "page_megabytes": page.stat().st_size / 1e6,
             "open_seconds": _opened(page),
         }
-    print_table("The report", ["", "value"], [[key, f"{value:,.2f}"] for key, value in results.items() if value])
-    return results
+    print_table("The report", ["", "value"], [[key.replace("_", " "), value] for key, value in results.items()])
+    return {**results, "machine": machine()}
 
 
 def _opened(page: Path) -> float | None:
