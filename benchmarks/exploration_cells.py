@@ -11,7 +11,7 @@ GRIDS = ("minigrid/DoorKey-8x8", "minigrid/MultiRoom-N4")
 SEEDS = range(1000, 1020)
 """None of them was used to choose anything."""
 GRID_SEEDS, GRID_TUNING_SEEDS = range(2000, 2005), range(100, 101)
-GRID_STEPS, GRID_TUNING_STEPS = 250_000, 120_000
+GRID_STEPS, GRID_TUNING_STEPS = 204_800, 102_400
 WEIGHTS = (0.003, 0.01, 0.03)
 
 
@@ -72,6 +72,7 @@ def noise_cells() -> list[Cell]:
         Cell("noise", TV, "landmarks, scale none, inverse", "landmarks", ("scale=none", "encoder=inverse")),
         Cell("noise", TV, "landmarks, scale none, admit elsewhere", "landmarks", ("scale=none", "admit=elsewhere")),
         Cell("noise", TV, "mmrs", "mmrs"),
+        Cell("noise", TV, "mmrs, control", "mmrs", ("control=True",)),
         Cell("noise", TV, "rnd", "rnd"),
         Cell("noise", TV, "ppo", "none"),
     ]
