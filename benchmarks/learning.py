@@ -112,13 +112,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, default=Path("learning.jsonl"))
     parser.add_argument("--table", type=Path)
-    parser.add_argument("--only", default="", help="part of an environment's id")
+    parser.add_argument("--only", default="", help="parts of environment ids, with commas")
     parser.add_argument("--processes", type=int, default=multiprocessing.cpu_count())
     options = parser.parse_args()
     if options.table:
         print(table(options.table))
         return
-    jobs = [(job, options.out) for job in JOBS if options.only in job[1]]
+    jobs = [(job, options.out) for job in JOBS if any(part in job[1] for part in options.only.split(","))]
     with multiprocessing.get_context("spawn").Pool(options.processes, maxtasksperchild=1) as pool:
         pool.starmap(run_job, jobs, chunksize=1)
     print(table(options.out))
