@@ -129,6 +129,17 @@ def test_a_bonus_of_great_weight_drowns_the_reward(tmp_path):
     assert (code, flagged) == (1, {"drowns"}), text
 
 
+def test_a_bonus_that_faded_is_told_from_one_that_never_was_much(tmp_path):
+    for place, (first, last) in enumerate([(0.5, 0.001), (0.001, 0.002), (0.5, 0.02)]):
+        run = write_run(tmp_path / str(place), made_up("CartPole-v1", "rnd", place))
+        rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        for i, row in enumerate(rows):
+            row["bonus_advantage_share"] = first if i < 10 else last
+        (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    flags = {flag.run: flag.title for flag in build_report(collect([tmp_path])).flags}
+    assert flags == {"0": "the bonus has vanished", "1": "the bonus is too small to matter"}
+
+
 def test_what_cannot_be_judged_is_said(tmp_path):
     run = trained(tmp_path, "FrozenLake-v1", "jfi", updates=2, weight=30.0)
     code, flagged, asked, text = audited(run)

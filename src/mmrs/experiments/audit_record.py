@@ -58,7 +58,7 @@ def _vanished(share: Column) -> Finding:
     early, late = float(share[: max(1, half)].mean()), float(share[half:].mean())
     return Finding(
         "vanished",
-        "the bonus has vanished",
+        "the bonus has vanished" if early >= VANISHED else "the bonus is too small to matter",
         len(share) >= FEWEST_ROWS and late < VANISHED,
         _told(
             share, f"mean share of the advantages' variance: {early:.2%} over the first half, {late:.2%} over the last"
