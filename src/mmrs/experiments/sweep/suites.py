@@ -74,6 +74,7 @@ def _vanishing(env: str, method: str, seed: int) -> TrainConfig:
     # A bonus that is divided by its own spread cannot be seen to vanish, so here each is paid bare.
     if method in ("ppo", "mmrs", "mmrs-paper"):
         return training_method(env, "mmrs-paper" if method == "mmrs" else method, seed)
+    # Unstated: the weights of the rivals; 0.1 is what Sec. 6.2 gives the terms of MMRS.
     return replace(training_method(env, method, seed), bonus=BonusConfig(method, weight=0.1))
 
 
