@@ -227,7 +227,7 @@ def main(engine: str, runs: int, place: Path) -> Tally:
     tally.seconds_serial = round(time.monotonic() - began, 1)
     began = time.monotonic()
     if engine == "ray":
-        often = {"drivers": 2, "every": 15.0, "nodes": 1000} if many else {"drivers": 1, "every": 3.0, "nodes": 1}
+        often = {"drivers": 2, "every": 6.0, "nodes": 1000} if many else {"drivers": 1, "every": 3.0, "nodes": 1}
         code = ray_faults(place / "faults", seeds, tally=tally, **often)
     else:
         code = local_faults(place / "faults", seeds, workers=20, drivers=4, tally=tally)
