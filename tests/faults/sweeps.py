@@ -195,9 +195,9 @@ def ray_faults(folder: Path, seeds: int, drivers: int, every: float, nodes: int,
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "_system_config": fast, **small})
     places = [cluster.add_node(num_cpus=2, object_store_memory=80_000_000) for _ in range(2)]
     options = ("--engine", "ray", "--address", cluster.address)
-    driver = Driver(sweep_command(folder, seeds, *options), folder.with_suffix(".log"), {})
     tally.stranger = stranger(cluster.address)
-    runs, died = seeds * len(METHODS), time.monotonic()
+    driver = Driver(sweep_command(folder, seeds, *options), folder.with_suffix(".log"), {})
+    runs, died, before = seeds * len(METHODS), time.monotonic(), 0
     try:
         while (code := driver.process.poll()) is None:
             time.sleep(0.2)
@@ -206,8 +206,13 @@ def ray_faults(folder: Path, seeds: int, drivers: int, every: float, nodes: int,
             ):
                 driver.kill()
                 tally.drivers_killed += 1
+                before = finished(folder)
                 driver.start()
-            elif time.monotonic() - died > every and tally.nodes_killed < nodes and finished(folder) < runs:
+            elif (
+                time.monotonic() - died > every
+                and before < finished(folder) < runs
+                and (tally.nodes_killed < nodes and (nodes > 1 or tally.drivers_killed))
+            ):  # while runs are under way; the one node of the small form after the driver, which is quicker to kill
                 cluster.remove_node(places.pop(0), allow_graceful=False)
                 tally.nodes_killed += 1
                 places.append(cluster.add_node(num_cpus=2, object_store_memory=80_000_000))
@@ -227,7 +232,7 @@ def main(engine: str, runs: int, place: Path) -> Tally:
     tally.seconds_serial = round(time.monotonic() - began, 1)
     began = time.monotonic()
     if engine == "ray":
-        often = {"drivers": 2, "every": 6.0, "nodes": 1000} if many else {"drivers": 1, "every": 3.0, "nodes": 1}
+        often = {"drivers": 2, "every": 6.0, "nodes": 1000} if many else {"drivers": 1, "every": 0.0, "nodes": 1}
         code = ray_faults(place / "faults", seeds, tally=tally, **often)
     else:
         code = local_faults(place / "faults", seeds, workers=20, drivers=4, tally=tally)
