@@ -6,7 +6,8 @@ from mmrs.rewards.jfi import JFI
 from mmrs.rewards.landmark_config import LandmarkConfig
 from mmrs.rewards.landmarks import LandmarkFairness
 from mmrs.rewards.mixing import Sum, Weighted
-from mmrs.rewards.mmrs import MMRS, PRESETS, MMRSConfig
+from mmrs.rewards.mmrs import MMRS
+from mmrs.rewards.mmrs_config import PRESETS, MMRSConfig
 from mmrs.rewards.re3 import RE3
 from mmrs.rewards.registry import REWARDS, make, register
 from mmrs.rewards.ride import RIDE
