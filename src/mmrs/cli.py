@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from mmrs.errors import MmrsError
+from mmrs.errors import InputError, MmrsError
 from mmrs.experiments.audit import AuditConfig, audit
 from mmrs.experiments.bounds import BoundsConfig, bounds
 from mmrs.experiments.config import TrainConfig
@@ -37,10 +37,11 @@ class TrainCommand(TrainConfig):
 
     preset: str | None = None
     """Defaults to start from: rooms, atari, bullet, vector or paper-literal; without it, what fits the environment."""
-    compare: tuple[str, ...] = ()
-    """Train several methods side by side instead: ppo (no bonus) and any rewards of `mmrs list`."""
-    compare_seeds: int = 1
-    """Seeds of each method that is compared, from --seed on."""
+    compare: tuple[str, ...] | None = None
+    """Train several methods side by side instead: ppo (no bonus), mmrs-paper (MMRS as printed) and any rewards of
+    `mmrs list`."""
+    compare_seeds: int | None = None
+    """Seeds of each method that is compared, from --seed on; None: one."""
     resume: Path | None = None
     """Folder of a run to continue; its own configuration is used, and all other options are ignored."""
 
@@ -50,8 +51,11 @@ def _train(command: TrainCommand) -> int:
         return resume(command.resume, quiet=command.quiet)[1]
     names = [f.name for f in dataclasses.fields(TrainConfig)]
     config = TrainConfig(**{name: getattr(command, name) for name in names})
-    if command.compare:
-        return train_side_by_side(config, command.compare, command.compare_seeds)
+    if command.compare is not None:
+        seeds = 1 if command.compare_seeds is None else command.compare_seeds
+        return train_side_by_side(config, command.compare, seeds)
+    if command.compare_seeds is not None:
+        raise InputError("--compare-seeds needs --compare and the methods to compare. One run takes --seed.")
     return train(config)[1]
 
 

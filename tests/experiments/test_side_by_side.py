@@ -7,18 +7,23 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from dataclasses import replace
 
+import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.envs.classic_control import CartPoleEnv
+from rich.console import Console
 
 from mmrs.cli import main
 from mmrs.errors import InputError
 from mmrs.experiments import store
 from mmrs.experiments.metrics import read_metrics
 from mmrs.experiments.presets import default_config
-from mmrs.experiments.side_by_side import make_cells
+from mmrs.experiments.side_by_side import make_cells, tell
 from mmrs.experiments.side_by_side_result import read_comparison
+from mmrs.experiments.train import train
 
 STEPS = 12 * 1024
 NAMES = ("ppo-0", "landmarks-0")
@@ -107,7 +112,39 @@ def test_each_method_brings_its_bonus_unless_it_is_the_one_configured():
         make_cells(config, ("ppo",), 0)
 
 
-def test_the_command_line_refuses_an_unknown_method(capsys, tmp_path):
-    assert main(["train", "--compare", "pppo", "--root", str(tmp_path)]) == 2
-    assert "Did you mean 'ppo'" in capsys.readouterr().err.replace("\n", " ")
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--compare pppo", "Did you mean 'ppo'"),
+        ("--compare", "names no method. Known: ppo, mmrs-paper"),
+        ("--compare-seeds 3", "--compare-seeds needs --compare"),
+        ("--compare ppo --compare-seeds 0", "expected at least 1"),
+        ("--compare ppo jfi", "jfi counts the states of a Discrete observation space"),
+        ("--compare ppo rnd --bonus.options k=3", "those of mmrs, which is not compared"),
+        ("--compare ppo landmarks --bonus landmarks --bonus.options kk=3", "landmarks has no option 'kk'"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_before_anything_is_trained(options, said, capsys, tmp_path):
+    assert main(["train", "--root", str(tmp_path), *options.split()]) == 2
+    assert said in capsys.readouterr().err.replace("\n", " ")
     assert not list(tmp_path.iterdir())
+
+
+class Blind(CartPoleEnv):
+    """An environment that draws nothing."""
+
+    metadata = {"render_modes": []}  # noqa: RUF012  Gymnasium declares it so
+
+    def __init__(self):
+        super().__init__()
+
+
+def test_what_cannot_be_filmed_has_a_page_all_the_same(tmp_path, capsys):
+    gym.register("Blind-v0", Blind)
+    config = replace(default_config("Blind-v0", "none"), steps=1024, root=tmp_path, name="ppo-0", quiet=True)
+    assert train(config)[1] == 0
+    with warnings.catch_warnings(action="ignore"):  # Gymnasium's own, on the render mode
+        tell(tmp_path, config, make_cells(config, ("ppo",), 1), Console(width=200))
+    gym.registry.pop("Blind-v0")
+    assert "No film: Blind-v0 draws no pictures" in capsys.readouterr().out
+    assert "Return" in (tmp_path / "index.html").read_text()

@@ -30,10 +30,17 @@ def make_one(env_id: str, *, render: bool = False, prime: bool = False) -> gym.E
         render: Whether it must draw pictures.
         prime: Reset it once and throw the result away, for simulators whose first reset differs from all later ones.
     """
+    drawing: dict[str, Any] = (
+        {"render_mode": "rgb_array"} if render else {}
+    )  # some take no such argument, not even None
     try:
-        env = gym.make(env_id, render_mode="rgb_array" if render else None, disable_env_checker=True)
+        env = gym.make(env_id, disable_env_checker=True, **drawing)
     except (gym.error.DependencyNotInstalled, ModuleNotFoundError) as error:
         raise InputError(f"{env_id} needs something that is not installed: {error}") from error
+    except TypeError as error:
+        if not render:
+            raise
+        raise InputError(f"{env_id} draws no pictures: {error}.") from error
     check_spaces(env_id, env.observation_space, env.action_space)
     env = _image_wrappers(env)
     if prime:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,12 +13,13 @@ from rich.console import Console
 from rich.table import Table
 
 import mmrs
-from mmrs.errors import InputError, MissingExtraError, near_matches
+from mmrs.errors import InputError, MissingExtraError, MmrsError, near_matches
 from mmrs.experiments.attempts import own_command
-from mmrs.experiments.build import check
+from mmrs.experiments.build import build_bonus, build_envs, check
 from mmrs.experiments.config import BonusConfig, TrainConfig
 from mmrs.experiments.config_json import to_json
 from mmrs.experiments.display import Display
+from mmrs.experiments.presets import PRESETS, default_bonus
 from mmrs.experiments.run_folder import plain_name
 from mmrs.experiments.side_by_side_result import film, read_comparison
 from mmrs.experiments.signals import StopSignals
@@ -51,6 +53,7 @@ def train_side_by_side(config: TrainConfig, methods: Sequence[str], seeds: int =
         0; 1 if a run failed; or the code of the signal that stopped it.
     """
     cells = make_cells(config, methods, seeds)
+    _try_bonuses(config, methods)
     folder = (config.root / (config.name or plain_name("compare", config.env.id))).resolve()
     task = Task(folder, own_command())
     settings = {"steps": config.steps, "seeds": seeds, "games": [config.env.id], "methods": list(methods)}
@@ -72,11 +75,14 @@ def train_side_by_side(config: TrainConfig, methods: Sequence[str], seeds: int =
 
 def make_cells(config: TrainConfig, methods: Sequence[str], seeds: int) -> tuple[Cell, ...]:
     """One run a method and seed."""
+    if not methods:
+        raise InputError(f"--compare names no method. Known: {', '.join(METHODS)}.")
     if seeds < 1:
         raise InputError(f"the number of seeds is {seeds}, expected at least 1.")
     for method in methods:
         if method not in METHODS:
             raise InputError(f"there is no method {method!r} to compare. {near_matches(method, METHODS)}")
+    _refuse_idle_options(config, methods)
     check(config)
     cells = []
     for seed in range(config.seed, config.seed + seeds):
@@ -89,6 +95,23 @@ def make_cells(config: TrainConfig, methods: Sequence[str], seeds: int) -> tuple
 
 def _bonus(config: TrainConfig, method: str) -> BonusConfig:
     return config.bonus if method == config.bonus.name else training_method(config.env.id, method, 0).bonus
+
+
+def _refuse_idle_options(config: TrainConfig, methods: Sequence[str]) -> None:
+    """Refuse options of a bonus that is not compared: they would change nothing."""
+    name, unchanged = config.bonus.name, [preset.bonus for preset in PRESETS.values()]
+    if name not in (*methods, "none") and config.bonus not in (default_bonus(name), *unchanged):
+        raise InputError(
+            f"the options of the bonus are those of {name}, which is not compared ({', '.join(methods)} are). "
+            f"Say whose they are, for example --bonus {methods[-1]}."
+        )
+
+
+def _try_bonuses(config: TrainConfig, methods: Sequence[str]) -> None:
+    """Refuse, before anything is trained, methods that cannot read the environment."""
+    with closing(build_envs(replace(config.env, vectorization="sync"), num_envs=1)) as envs:
+        for method in methods:
+            build_bonus(_bonus(config, method), envs, 1, config.seed)
 
 
 def _show(schedule: Schedule, display: Display) -> None:
@@ -108,21 +131,25 @@ def _conclude(schedule: Schedule, config: TrainConfig, cells: tuple[Cell, ...]) 
     failed = [job for job in schedule.jobs.values() if job.state == "failed"]
     for job in failed:
         _say(f"{job.cell.name} failed:\n{job.error.strip()}", Console(stderr=True))
-    if failed:
-        return 1
-    console = Console()
-    comparison = read_comparison(schedule.folder, config, cells)
+    finished = [cell for cell in cells if schedule.jobs[cell.name].state == "finished"]
+    if finished:
+        tell(schedule.folder, config, finished, Console())
+    return 1 if failed else 0
+
+
+def tell(folder: Path, config: TrainConfig, cells: Sequence[Cell], console: Console) -> None:
+    """What came out of finished runs: a table, and a page, with a film where one can be made."""
+    comparison = read_comparison(folder, config, cells)
     console.print(summary(comparison))
     try:
-        method, content = film(schedule.folder, comparison)
+        method, content = film(folder, comparison)
         comparison = replace(comparison, film=content, film_of=method)
-    except MissingExtraError as error:
+    except MmrsError as error:  # an extra is missing, or the environment draws nothing
         _say(f"No film: {error}", console)
     try:
-        _say(f"page: {write_comparison_page(schedule.folder / PAGE, comparison)}", console)
+        _say(f"page: {write_comparison_page(folder / PAGE, comparison)}", console)
     except MissingExtraError as error:
         _say(f"No page: {error}", console)
-    return 0
 
 
 def _say(text: str, console: Console) -> None:
