@@ -184,6 +184,15 @@ def test_what_a_step_returned_is_never_touched_again():
     assert np.array_equal(last[4]["final_obs"][0], final)
 
 
+def test_what_a_step_returned_may_be_written_to():
+    envs = [gym.make_vec("mmrs/KeyRooms-v0", num_envs=2) for _ in range(2)]
+    for step in range(3):
+        ours, theirs = (env.step(np.array([E, S])) if step else env.reset(seed=0) for env in envs)
+        assert data_equivalence(ours, theirs, exact=True)
+        for part in ours[-1].values():
+            part[:] = 0
+
+
 @pytest.mark.parametrize("actions", [[0, 4], [-1, 0], [0], [[0, 1]], [0.0, 1.0]])
 def test_actions_that_are_none_are_refused_and_move_nobody(actions):
     env = gym.make_vec("mmrs/KeyRooms-v0", num_envs=2)

@@ -30,9 +30,8 @@ def make_one(env_id: str, *, render: bool = False, prime: bool = False) -> gym.E
         render: Whether it must draw pictures.
         prime: Reset it once and throw the result away, for simulators whose first reset differs from all later ones.
     """
-    drawing: dict[str, Any] = (
-        {"render_mode": "rgb_array"} if render else {}
-    )  # some take no such argument, not even None
+    # Some environments take no render_mode, not even None.
+    drawing: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
     try:
         env = gym.make(env_id, disable_env_checker=True, **drawing)
     except (gym.error.DependencyNotInstalled, ModuleNotFoundError) as error:

@@ -173,12 +173,13 @@ class RoomsVectorEnv(VectorEnv[Any, Any, Any]):
         self._state[index, rooms_rows.STREAM] = stream
 
     def _info(self, success: Values, states: Values, visited: Values, mask: Values) -> dict[str, Any]:
-        """Each number ``[N]`` with its mask; zero outside it."""
+        """Each number ``[N]`` with its mask; zero outside it. Nothing of it is the environment's own array."""
         if mask is not self._all:
             states, visited = states * mask, visited * mask
+        mask = mask.copy()
         return {
             "success": success, "_success": mask, "states": states, "_states": mask,
-            "reachable": self._once if mask is self._all else self._once * mask, "_reachable": mask,
+            "reachable": self._once * mask, "_reachable": mask,
             "visited": visited, "_visited": mask, "coverage": visited / self._ever, "_coverage": mask,
         }  # fmt: skip
 
