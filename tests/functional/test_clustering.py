@@ -90,17 +90,23 @@ def test_few_distinct_states_many_clusters_and_masks(sets, length, k, distinct, 
             assert len(seen) == len({label for _, label in seen}), "with enough clusters each state has its own"
 
 
-def test_padding_has_no_say():
-    x = torch.randn(3, 20, 4, generator=seeded(1))
+WIDTHS = pytest.mark.parametrize("width", [4, 200])
+"""Wide sets are turned to their main directions first."""
+
+
+@WIDTHS
+def test_padding_has_no_say(width):
+    x = torch.randn(3, 20, width, generator=seeded(1))
     mask = torch.rand(3, 20, generator=seeded(2)) < 0.6
-    other = torch.where(mask.unsqueeze(-1), x, 1e3 * torch.randn(3, 20, 4, generator=seeded(3)))
+    other = torch.where(mask.unsqueeze(-1), x, 1e3 * torch.randn(3, 20, width, generator=seeded(3)))
     assert torch.equal(kmeans(x, mask, 5, seeded()), kmeans(other, mask, 5, seeded()))
 
 
-def test_sets_do_not_touch_each_other():
-    x = torch.randn(3, 20, 4, generator=seeded(1))
+@WIDTHS
+def test_sets_do_not_touch_each_other(width):
+    x = torch.randn(3, 20, width, generator=seeded(1))
     other = x.clone()
-    other[1] = torch.randn(20, 4, generator=seeded(2)) * 50
+    other[1] = torch.randn(20, width, generator=seeded(2)) * 50
     a, b = kmeans(x, every(x), 5, seeded()), kmeans(other, every(x), 5, seeded())
     assert torch.equal(a[[0, 2]], b[[0, 2]])
 
@@ -116,20 +122,37 @@ def test_batched_equals_one_by_one(monkeypatch):
         assert torch.equal(kmeans(x[g : g + 1], mask[g : g + 1], 6, seeded())[0], batched[g])
 
 
-def test_the_same_generator_gives_the_same_labels_and_is_advanced_alike():
-    x = torch.randn(2, 40, 3, generator=seeded(1))
-    first, second = seeded(7), seeded(7)
+@WIDTHS
+def test_the_same_generator_gives_the_same_labels_and_is_advanced_alike(width):
+    x = torch.randn(2, 40, width, generator=seeded(1))
+    first, second, everyone = seeded(7), seeded(7), torch.get_rng_state()
     assert torch.equal(kmeans(x, every(x), 4, first), kmeans(x, every(x), 4, second))
+    assert torch.equal(torch.get_rng_state(), everyone)
     torch.rand(4, 2, clustering.TRIALS, generator=(third := seeded(7)))
     assert torch.equal(first.get_state(), third.get_state())
 
 
-def test_separated_clusters_are_found():
-    centres = 100 * torch.eye(6)
-    number = torch.arange(60) % 6
-    x = (centres[number] + 0.1 * torch.randn(60, 6, generator=seeded())).unsqueeze(0)
-    labels = kmeans(x, every(x), 6, seeded(1))[0]
-    assert len({(int(n), int(label)) for n, label in zip(number, labels, strict=True)}) == 6
+@pytest.mark.parametrize(("clusters", "width"), [(6, 6), (6, 200), (100, 200)])
+def test_separated_clusters_are_found(clusters, width):
+    """Also where each lies in a direction of its own and there are more of them than are kept."""
+    centres = 100 * torch.eye(width)[:clusters]
+    number = torch.arange(10 * clusters) % clusters
+    x = (centres[number] + 0.1 * torch.randn(10 * clusters, width, generator=seeded())).unsqueeze(0)
+    labels = kmeans(x, every(x), clusters, seeded(1))[0]
+    pairs = {(int(n), int(label)) for n, label in zip(number, labels, strict=True)}
+    assert len(pairs) == len(labels.unique()) == clusters
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_main_directions_are_orthonormal_and_hold_all_of_a_set_that_has_no_more(dtype):
+    few = torch.randn(2, 50, 12, generator=seeded(1), dtype=dtype)
+    x = few @ torch.randn(2, 12, 200, generator=seeded(2), dtype=dtype)
+    directions = clustering._main_directions(x)
+    assert directions.shape == (2, 200, clustering.DIRECTIONS)
+    unit = torch.eye(clustering.DIRECTIONS, dtype=dtype).expand(2, -1, -1)
+    torch.testing.assert_close(directions.mT @ directions, unit, atol=1e-5, rtol=0)
+    torch.testing.assert_close(x @ directions @ directions.mT, x, atol=1e-3, rtol=1e-3)
+    assert clustering._main_directions(torch.zeros(1, 3, 200)).isfinite().all()
 
 
 def test_an_empty_cluster_keeps_its_centre():
@@ -138,9 +161,10 @@ def test_an_empty_cluster_keeps_its_centre():
     assert centres.flatten().tolist() == [2.0, 7.0]
 
 
+@WIDTHS
 @pytest.mark.parametrize("scale", [0.0, 1e-20, 1e15])
-def test_extreme_scales_stay_usable(scale):
-    x = scale * torch.randn(2, 10, 3, generator=seeded())
+def test_extreme_scales_stay_usable(scale, width):
+    x = scale * torch.randn(2, 10, width, generator=seeded())
     labels = kmeans(x, every(x), 4, seeded())
     assert labels.min() >= 0
     assert labels.max() < 4

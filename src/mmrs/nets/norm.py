@@ -79,6 +79,7 @@ class InputNorm(RunningNorm):
 
 
 DOUBT = 100.0
+"""Changes of a feature for which what they say against it is half believed."""
 
 
 class ControlNorm(InputNorm):
@@ -87,7 +88,8 @@ class ControlNorm(InputNorm):
     The changes of a feature are told apart into what the place and the action explain and what varies all the same:
     ``weight = 1 - variance of the change given both / mean square of the change``. A feature that some action redraws
     at random gets next to no weight, however often the agent does it; one that never changed keeps its own. Places are
-    told apart badly at first, so a feature is trusted until `DOUBT` changes or so have spoken against it.
+    told apart badly at first, so a feature is trusted until `DOUBT` changes or so have spoken against it; what is older
+    than a hundred updates or so (`momentum`) is forgotten, and what changes less often than that is trusted for good.
     """
 
     within: Tensor
