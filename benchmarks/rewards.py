@@ -19,9 +19,7 @@ from benchmarks import peer_rllte
 from benchmarks.peer_rllte import MissingPeerError, Peer
 from benchmarks.timing import arguments, interleaved, machine, median_ms, print_table, threads, write_results
 from mmrs import IntrinsicReward, Rollout
-from mmrs.functional.clustering import kmeans
-from mmrs.functional.fairness import gain
-from mmrs.rewards.visits import count_visits, initial_counts
+from mmrs.nets.capture import EAGER_CALLS
 
 STEPS, ENVS = 128, 8
 END_PROBABILITY = 1 / 200
@@ -191,19 +189,16 @@ def mmrs_share(case: Case, device: str, repeats: int) -> dict[str, Any]:
     features = bonus.observation_spec.features
     with torch.no_grad():
         parts = [bonus.vae.encode(bonus.vae.normalise(features(part)))[0] for part in rollout.states.split(128)]
-    latents, visited, config = torch.cat(parts), rollout.visited, bonus.config
+    latents, config = torch.cat(parts), bonus.config
 
-    def cluster() -> torch.Tensor:
-        generator = torch.Generator().manual_seed(0)
-        sets = latents.unsqueeze(0), visited.unsqueeze(0)
-        return kmeans(*sets, config.k, generator, config.kmeans_iterations).squeeze(0)
+    def cluster() -> tuple[torch.Tensor, torch.Tensor]:
+        return bonus._cluster(rollout, latents, torch.Generator().manual_seed(0))
 
-    labels = cluster()
+    for _ in range(EAGER_CALLS + 1):  # as in a run, where a GPU replays it as one graph
+        before, after = cluster()
 
     def fairness() -> torch.Tensor:
-        counts = initial_counts(rollout.num_envs, config.k, rollout.device)
-        visits, _ = count_visits(rollout, labels[rollout.before], labels[rollout.after], counts, scope="life")
-        return gain(*visits.index_change(config.k), config.gamma_g)
+        return bonus._global(rollout, before, after)
 
     calls = {"compute": ours.compute, "update": ours.update, "kmeans": cluster, "fairness": fairness}
     seconds = interleaved(calls, repeats, device)
