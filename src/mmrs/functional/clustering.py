@@ -12,7 +12,8 @@ TRIALS = 8
 scikit-learn's best of ten starts in 3 of 10 sets, this one in 1 of 20."""
 DIRECTIONS = 32
 """Directions in which a wide set (over twice as many dimensions) is clustered on the CPU: those it varies in most. It
-costs 2 % of inertia or so in 256 and 512 dimensions, and saves two thirds of the time."""
+costs 2 % of inertia or so in 256 and 512 dimensions, and saves two thirds of the time. A GPU takes wide sets whole, so
+its labels are others than the CPU's."""
 TABLE_STATES = 2048
 """States up to which all their distances are worked out at once; more would not fit."""
 

@@ -140,7 +140,7 @@ def require_causal(reward: IntrinsicReward, host: str) -> None:
         raise NotCausalError(
             f"{type(reward).__name__} is not causal: its bonus of a step depends on later steps of the rollout, so "
             f"{host}, which asks step by step, would get other values than the method defines. Use a causal reward "
-            "(jfi, ride or rnd, for example), or a host that collects rollouts, such as PPO."
+            "(jfi, landmarks, ride or rnd, for example), or a host that collects rollouts, such as PPO."
         )
 
 
