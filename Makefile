@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DEMO_STAMP := $(VENV)/.installed-demo
 INSTALL = $(BIN)/pip install --quiet --constraint constraints.txt --editable
 
-.PHONY: demo test check bench setup clean
+.PHONY: demo test test-slow check bench setup clean
 
 setup: $(STAMP)
 
@@ -27,7 +27,11 @@ demo: $(DEMO_STAMP)
 
 # One thread a process: two workers share two cores, and threads that wait for each other cost more than they give.
 test: check
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist worksteal -m "not slow"
+
+# Ray clusters whose nodes die, and other things of about a minute each.
+test-slow: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow
 
 check: $(STAMP)
 	$(BIN)/ruff check .

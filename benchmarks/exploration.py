@@ -7,6 +7,7 @@ by side (studies: main, noise, key, multi, tuning, minigrid); `--table runs.json
 import argparse
 import json
 import multiprocessing
+import re
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -106,6 +107,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--study", nargs="+", default=["main"])
     parser.add_argument("--out", type=Path, default=Path("docs/results/exploration.jsonl"))
+    parser.add_argument("--only", default="", help="a regular expression that cells' names must match")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start nothing after this long")
     parser.add_argument("--table", type=Path)
@@ -119,7 +121,7 @@ def main() -> None:
     register()
     with multiprocessing.get_context("spawn").Pool(options.processes) as pool, options.out.open("a") as out:
         for study in options.study:
-            todo = jobs(study, read(options.out))
+            todo = [job for job in jobs(study, read(options.out)) if re.search(options.only, job[0].name)]
             print(f"{study}: {len(todo)} runs", flush=True)
             for number, row in enumerate(pool.imap_unordered(work, todo), 1):
                 out.write(json.dumps(row) + "\n")

@@ -5,10 +5,13 @@ Run it with `python -m benchmarks.trainer_gpu` on a machine with a GPU; elsewher
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -70,6 +73,25 @@ def rate(job: Iterator[None], seconds: float, warm_up: int = 8) -> float:
     return rollouts * ROLLOUT / (time.perf_counter() - began)
 
 
+@contextmanager
+def shared_gpu() -> Iterator[None]:
+    """NVIDIA's multi-process service, where it is installed: without it, processes take turns on the GPU."""
+    control = shutil.which("nvidia-cuda-mps-control")
+    if control is None:
+        yield
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        places = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+        os.environ.update(places)
+        subprocess.run([control, "-d"], check=True)
+        try:
+            yield
+        finally:
+            subprocess.run([control], input="quit\n", text=True, check=False)
+            for name in places:
+                del os.environ[name]
+
+
 def packed(kind: str, processes: int, seconds: float) -> float:
     """Summed rate of processes side by side: idle emulator threads of one job must not slow another."""
     command = [sys.executable, "-m", "benchmarks.trainer_gpu", "--worker", kind, "--seconds", str(seconds)]
@@ -101,8 +123,9 @@ def run(seconds: float = 4.0, rounds: int = 3, processes: int = 8) -> dict[str, 
             found[kind].append(packed(kind, 1, seconds))
     rates = {kinds[kind]: float(np.median(values)) for kind, values in found.items()}
     if processes > 1:
-        rates[f"{processes} x stepping only"] = packed("raw", processes, 2 * seconds)
-        rates[f"{processes} x PPO + MMRS"] = packed("mmrs", processes, 2 * seconds)
+        with shared_gpu():
+            rates[f"{processes} x stepping only"] = packed("raw", processes, 2 * seconds)
+            rates[f"{processes} x PPO + MMRS"] = packed("mmrs", processes, 2 * seconds)
     rows = []
     for name, value in rates.items():
         base = rates[f"{processes} x stepping only"] if name.startswith(f"{processes} x") else rates["stepping only"]

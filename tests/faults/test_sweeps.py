@@ -101,6 +101,7 @@ def test_ray_is_started_with_a_token(monkeypatch):
     assert os.environ["RAY_AUTH_TOKEN"] == token  # the user's own is kept
 
 
+@pytest.mark.slow
 def test_slurm_jobs_finish_fail_and_get_lost(tmp_path):
     """On submitit's own stand-in for a cluster: no Slurm is needed, and none was tried."""
     cells = cells_of(SUITES["smoke"], seeds=1, games=["CartPole-v1"], methods=["ppo", "jfi", "rnd"], steps=128)
@@ -126,6 +127,7 @@ def test_slurm_jobs_finish_fail_and_get_lost(tmp_path):
     assert "UnsupportedSpaceError" in found[cells[1].name].text
 
 
+@pytest.mark.slow
 @pytest.mark.ray
 def test_ray_survives_dead_nodes_and_drivers_and_refuses_strangers(tmp_path):
     """In a process of its own: a token counts only if it is there before Ray is imported."""
