@@ -182,8 +182,12 @@ def test_landmarks_stay_bytes_and_are_embedded_anew_when_the_encoder_has_learned
 
 
 @pytest.mark.parametrize(
-    ("options", "what"), [({"lambda_l": 0.1}, "vae"), ({"ratio": 0.0}, "ratio"), ({"kk": 3}, "kk"), ({"pay": 1}, "pay")]
-)
+    ("options", "what"),
+    [
+        ({"lambda_l": 0.1}, "vae"), ({"ratio": 0.0}, "ratio"), ({"apart": -1.0}, "apart"), ({"kk": 3}, "kk"),
+        ({"pay": 1}, "pay"),
+    ],
+)  # fmt: skip
 def test_options_that_cannot_be(options, what):
     with pytest.raises(InputError, match=what):
         mmrs.make("landmarks", LINE, MOVES, **options)

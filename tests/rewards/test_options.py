@@ -25,6 +25,7 @@ VECTOR, DISCRETE = OBSERVATIONS["vector"], OBSERVATIONS["discrete"]
         ("ride", {"inverse_weight": math.nan}), ("ride", {"memory_size": 0}), ("mmrs", {"k": "5"}),
         ("mmrs", {"lambda_g": math.inf}), ("mmrs", {"kmeans_iterations": -1}), ("mmrs", {"decoder_variance": 0.0}),
         ("mmrs", {"preset": 3}), ("mmrs", {"clusters": "both"}), ("rnd", {"seed": "x"}), ("jfi", {"seed": -1}),
+        ("mmrs", {"control": "false"}), ("mmrs", {"scale_global": 0}), ("jfi", {"count_start": "no"}),
     ],
 )  # fmt: skip
 def test_impossible_options_are_refused_by_name(name, options):

@@ -91,22 +91,16 @@ def admit(
     """
     book = _Book(x, allowed, centres, taken, mass)
     same = max(apart, SAME * book.size)
-    merges = 0
-    while merges < most_merges and book.closest() <= same:
+    while book.merges < most_merges and book.closest() <= same:
         book.merge()
-        merges += 1
-    while True:
+    while (worst := float(book.distance.max())) > same:
         candidate = int(book.distance.argmax())
-        worst = float(book.distance[candidate])
-        if worst <= same:
-            break
         if not book.free:
-            if merges == most_merges or worst <= ratio * book.closest():
+            if book.merges == most_merges or worst <= ratio * book.closest():
                 break
             book.merge()
-            merges += 1
         book.place(candidate)
-    return Moves(book.source, book.into, book.taken, merges)
+    return Moves(book.source, book.into, book.taken, book.merges)
 
 
 class _Book:
@@ -116,7 +110,7 @@ class _Book:
         candidates = allowed.sum().clamp_min(1)
         anchor = (x * allowed.unsqueeze(1)).sum(0) / candidates
         self.x, self.centres = x - anchor, centres - anchor
-        self.allowed, self.taken, self.mass = allowed, taken.clone(), mass.clone()
+        self.allowed, self.taken, self.mass, self.merges = allowed, taken.clone(), mass.clone(), 0
         self.size = float((self.x.square().sum(-1) * allowed).sum() / candidates)
         """Mean squared length of the candidates."""
         self.into = torch.arange(len(centres), device=x.device)
@@ -153,6 +147,7 @@ class _Book:
         self.into[self.into == leave] = keep
         self.between[leave], self.between[:, leave] = torch.inf, torch.inf
         self.free.append(leave)
+        self.merges += 1
         orphans = (self.label == leave).nonzero().squeeze(1)
         self.label[orphans], distance = nearest(self.x[orphans], self.centres, self.taken)
         self.distance[orphans] = torch.where(self.allowed[orphans], distance, 0.0)

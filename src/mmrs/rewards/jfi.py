@@ -10,7 +10,7 @@ from gymnasium import spaces
 from mmrs.errors import UnsupportedSpaceError
 from mmrs.functional.fairness import gain
 from mmrs.rewards.base import IntrinsicReward, Memory, Terms
-from mmrs.rewards.options import require_choice, require_finite
+from mmrs.rewards.options import require_choice, require_finite, require_flags
 from mmrs.rewards.visits import Scope, count_visits, initial_counts
 from mmrs.rollout import Rollout
 
@@ -49,6 +49,7 @@ class JFI(IntrinsicReward):
         require_states(self, "jfi")
         require_finite("jfi", lambda_g=lambda_g, gamma_g=gamma_g)
         require_choice("jfi", ("episode", "life"), scope=scope)
+        require_flags("jfi", count_start=count_start)
         require_choice("jfi", ("literal", "zero"), terminal_potential=terminal_potential)
         self.lambda_g, self.gamma_g, self.scope = lambda_g, gamma_g, scope
         self.count_start, self.terminal_potential = count_start, terminal_potential

@@ -78,6 +78,8 @@ def resolve(options: dict[str, Any]) -> LandmarkConfig:
     for name in ("ratio", "decoder_variance"):
         if getattr(config, name) <= 0:
             raise InputError(f"landmarks({name}={getattr(config, name)}): expected a positive number.")
+    if config.apart < 0:
+        raise InputError(f"landmarks(apart={config.apart}): expected a number from 0.")
     if config.lambda_l and config.encoder != "vae":
         raise InputError(
             f"landmarks(lambda_l={config.lambda_l}, encoder={config.encoder!r}): novelty is a VAE's reconstruction "

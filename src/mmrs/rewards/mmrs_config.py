@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from mmrs.errors import InputError, near_matches
-from mmrs.rewards.options import require_choice, require_counts, require_finite
+from mmrs.rewards.options import require_choice, require_counts, require_finite, require_flags
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,7 @@ _CHOICES = {
     "restart": ("rollout", "episode"),
     "novelty": ("mean", "sum"),
 }
+_FLAGS = ("scale_global", "author_loss", "batch_statistics", "control")
 _NUMBERS = ("gamma_g", "lambda_g", "lambda_l", "decoder_variance")
 
 
@@ -88,6 +89,7 @@ def resolve(preset: str | MMRSConfig, options: dict[str, Any]) -> MMRSConfig:
     config = replace(PRESETS[preset] if isinstance(preset, str) else preset, **options)
     for name, allowed in _CHOICES.items():
         require_choice("mmrs", allowed, **{name: getattr(config, name)})
+    require_flags("mmrs", **{name: getattr(config, name) for name in _FLAGS})
     require_finite("mmrs", **{name: getattr(config, name) for name in _NUMBERS})
     counts = {name: getattr(config, name) for name in ("k", "batch_size", "epochs")}
     latent_dim = 1 if config.latent_dim is None else config.latent_dim

@@ -28,3 +28,10 @@ def require_choice(owner: str, allowed: tuple[str, ...], **choices: Any) -> None
     for name, value in choices.items():
         if value not in allowed:
             raise InputError(f"{owner}({name}={value!r}): expected one of {', '.join(map(repr, allowed))}.")
+
+
+def require_flags(owner: str, **flags: Any) -> None:
+    """Refuse what is neither True nor False: any text, "false" too, would count as true."""
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise InputError(f"{owner}({name}={value!r}): expected True or False.")
