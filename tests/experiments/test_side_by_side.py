@@ -130,6 +130,20 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_trained(options, 
     assert not list(tmp_path.iterdir())
 
 
+def test_a_run_that_fails_is_told_and_the_others_have_their_page(tmp_path, capfd):
+    options = ["--steps", "1024", "--root", str(tmp_path), "--name", "both", "--quiet"]
+    assert main(["train", "--compare", "re3", *options]) == 0
+    (tmp_path / "both" / "ppo-0").mkdir()
+    (tmp_path / "both" / "ppo-0" / "config.json").write_text("{")
+    (tmp_path / "both" / "index.html").unlink()
+    capfd.readouterr()
+    assert main(["train", "--compare", "ppo", "re3", *options]) == 1
+    said = capfd.readouterr()
+    assert "ppo-0 failed" in said.err
+    assert re.findall(r"^ +(ppo|re3) ", said.out, re.MULTILINE) == ["re3"]
+    assert "re3" in (tmp_path / "both" / "index.html").read_text()
+
+
 class Blind(CartPoleEnv):
     """An environment that draws nothing."""
 

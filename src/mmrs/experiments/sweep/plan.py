@@ -70,7 +70,8 @@ def enter(folder: Path, plan: Plan, kinds: dict[str, type]) -> Plan:
         plan = _joined(read_plan(folder), plan, folder, kinds)
     elif folder.is_dir() and any(folder.iterdir()):
         raise InputError(
-            f"{folder} is not empty and holds no sweep ({PLAN} is missing). Choose a new folder with --out."
+            f"{folder} is not empty and holds no sweep ({PLAN} is missing). Choose a new folder: --out of a sweep, "
+            "--name of a comparison."
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
