@@ -19,10 +19,11 @@ from rich.console import Console
 from mmrs.cli import main
 from mmrs.errors import InputError
 from mmrs.experiments import store
+from mmrs.experiments.config import BonusConfig
 from mmrs.experiments.metrics import read_metrics
 from mmrs.experiments.presets import default_config
 from mmrs.experiments.side_by_side import make_cells, tell
-from mmrs.experiments.side_by_side_result import read_comparison
+from mmrs.experiments.side_by_side_result import _bonus, read_comparison
 from mmrs.experiments.train import train
 
 STEPS = 12 * 1024
@@ -85,6 +86,12 @@ def test_visits_and_curves_are_those_of_the_runs(compared):
         assert method.runs[0].last("env/coverage") == rows[-1]["env/coverage"]
         assert not method.visits[comparison.world == 1].any()
     assert not np.array_equal(*(method.visits for method in comparison.methods))
+    told = {name: text for name, text in comparison.settings.items() if name.startswith("bonus")}
+    paid = "weight 0.03, centred, divided by the spread of its reward"
+    assert told == {"bonus of ppo": "none", "bonus of landmarks": paid}
+    bonus = BonusConfig("mmrs", options=("preset=paper", "k=3"), final_weight=0.5)
+    cells = make_cells(replace(config, bonus=bonus), ("mmrs",), 1)
+    assert _bonus(cells[0].config["bonus"]) == "weight 1, falling to 0.5, preset=paper, k=3"
 
 
 def test_the_page_holds_the_film_and_the_plan_names_every_run(compared):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,7 @@ def read_comparison(folder: Path, config: TrainConfig, cells: Iterable[Cell]) ->
         steps=config.steps,
         seeds=len({cell.seed for cell in cells}),
         methods=methods,
-        settings=_settings(config),
+        settings=_settings(config) | {f"bonus of {c.method}": _bonus(c.config["bonus"]) for c in cells},
         world=_world(config.env.id) if rooms else None,
     )
 
@@ -81,6 +82,17 @@ def _settings(config: TrainConfig) -> dict[str, str]:
         "observations": config.env.obs_type if family(config.env.id) == "rooms" else "the environment's",
         "first seed": str(config.seed),
     }
+
+
+def _bonus(bonus: dict[str, Any]) -> str:
+    """How a method's bonus is paid, and its options."""
+    if bonus["name"] == "none":
+        return "none"
+    said = [f"weight {bonus['weight']:g}"]
+    said += [] if bonus["final_weight"] is None else [f"falling to {bonus['final_weight']:g}"]
+    said += ["centred"] if bonus["centre"] else []
+    said += [] if bonus["scale"] == "none" else [f"divided by the spread of its {bonus['scale']}"]
+    return ", ".join([*said, *bonus["options"]])
 
 
 def film(folder: Path, comparison: Comparison) -> tuple[str, bytes]:
