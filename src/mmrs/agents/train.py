@@ -13,6 +13,7 @@ from torch import Tensor
 
 from mmrs.agents.advantages import MixingConfig, mixed_advantages
 from mmrs.agents.collect import Collected, Collector
+from mmrs.agents.figures import learning_figures, reward_figures
 from mmrs.agents.normalise import ObsNormaliser
 from mmrs.agents.ppo import PPO, Batch, PPOConfig
 from mmrs.envs.training import TrainingEnvs
@@ -160,28 +161,13 @@ class Trainer:
                 self._remember(f"env/{name}", [value])
         row |= {name: float(np.mean(values)) for name, values in self.recent.items() if values}
         row["episodes"] = len(ended.life_returns)
-        row |= self._reward_shares({**terms, "extrinsic": self.mixing.extrinsic_weight * reward})
-        error, spread = (x.double().var(correction=0) for x in (returns - got.values, returns))
-        explained = torch.where(spread > 0, 1.0 - error / spread, 0.0)
-        # Asked for together: on a GPU each question waits for all that is under way.
-        row["explained_variance"], row["bonus_advantage_share"] = torch.stack([explained, share]).tolist()
+        row |= reward_figures({**terms, "extrinsic": self.mixing.extrinsic_weight * reward})
+        row |= learning_figures(returns, got.values, share)
         if self.entered is not None:
             states = got.rollout.pairs(self.ppo.observation.states)[1][got.rollout.valid].cpu()
             self.entered += torch.bincount(states, minlength=len(self.entered))
             row["coverage"] = float((self.entered > 0).double().mean())
             row["fairness"] = float(jain_index(self.entered))
-        return row
-
-    @staticmethod
-    def _reward_shares(terms: Terms) -> Row:
-        """Mean, spread and share of the whole (by size) of each part of the reward."""
-        values = torch.stack([term.double() for term in terms.values()]).flatten(1)
-        figures = torch.stack([values.mean(1), values.std(1, correction=0), values.abs().mean(1)]).tolist()
-        whole = sum(figures[2])
-        row: Row = {}
-        for name, mean, spread, size in zip(terms, *figures, strict=True):
-            share = size / whole if whole else 0.0
-            row |= {f"reward/{name}": mean, f"reward/{name}_std": spread, f"reward/{name}_share": share}
         return row
 
     def _remember(self, name: str, values: list[float] | list[int]) -> None:

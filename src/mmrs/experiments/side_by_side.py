@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -18,6 +17,7 @@ from mmrs.experiments.attempts import own_command
 from mmrs.experiments.build import build_bonus, build_envs, check
 from mmrs.experiments.config import BonusConfig, TrainConfig
 from mmrs.experiments.config_json import to_json
+from mmrs.experiments.cores import usable_cores
 from mmrs.experiments.display import Display
 from mmrs.experiments.presets import PRESETS, default_bonus
 from mmrs.experiments.run_folder import plain_name
@@ -59,7 +59,7 @@ def train_side_by_side(config: TrainConfig, methods: Sequence[str], seeds: int =
     settings = {"steps": config.steps, "seeds": seeds, "games": [config.env.id], "methods": list(methods)}
     enter(folder, Plan(SCHEMA, "compare", mmrs.__version__, task.command, settings, cells), CONFIGS)
     schedule = Schedule(folder, cells, retries=0)
-    jobs = max(1, min(len(os.sched_getaffinity(0)) // config.threads, len(cells)))
+    jobs = max(1, min(usable_cores() // config.threads, len(cells)))
     engine = LocalEngine(task, jobs, Resources(config.threads, 0.0))
     try:
         with StopSignals() as stop, Display({c.name: config.steps for c in cells}, quiet=config.quiet) as display:

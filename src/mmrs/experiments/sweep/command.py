@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,13 +13,14 @@ import mmrs
 from mmrs.errors import InputError
 from mmrs.experiments.attempts import ERROR, own_command
 from mmrs.experiments.build import choose_device
+from mmrs.experiments.cores import usable_cores
 from mmrs.experiments.signals import EXIT_CODES, StopSignals
 from mmrs.experiments.sweep.engine import Engine, Resources, Task
 from mmrs.experiments.sweep.job import CONFIGS
 from mmrs.experiments.sweep.local import LocalEngine, visible_gpus
-from mmrs.experiments.sweep.plan import SCHEMA, Plan, enter, require_one_version
+from mmrs.experiments.sweep.plan import SCHEMA, Plan, enter, extent, require_one_version
 from mmrs.experiments.sweep.schedule import Schedule
-from mmrs.experiments.sweep.suites import SUITES, Cell, cells_of, find_suite
+from mmrs.experiments.sweep.suites import Cell, cells_of, find_suite
 from mmrs.experiments.sweep.table import SweepTable, grid
 
 GPU_SHARE = 0.25
@@ -74,7 +74,7 @@ def sweep(config: SweepConfig) -> int:
     cells = choose_cells(config)
     folder = (config.out or Path("runs") / config.suite).resolve()
     task = Task(folder, own_command())
-    plan = Plan(SCHEMA, config.suite, mmrs.__version__, task.command, _settings(config, cells), cells)
+    plan = Plan(SCHEMA, config.suite, mmrs.__version__, task.command, {"steps": config.steps, **extent(cells)}, cells)
     if not config.mix_versions:
         require_one_version(folder, cells)
     if config.dry_run:
@@ -117,7 +117,7 @@ def choose_resources(config: SweepConfig) -> tuple[Resources, list[str]]:
 
 def default_jobs(resources: Resources, gpus: int) -> int:
     """As many runs as the cores can feed, and as the GPUs have shares for."""
-    by_cores = max(1, len(os.sched_getaffinity(0)) // resources.threads)
+    by_cores = max(1, usable_cores() // resources.threads)
     return min(by_cores, max(1, int(gpus / resources.gpu))) if resources.gpu else by_cores
 
 
@@ -148,15 +148,6 @@ def _placed(cell: Cell, config: SweepConfig) -> Cell:
         return cell
     env = {**cell.config["env"], "threads": config.threads}
     return replace(cell, config={**cell.config, "threads": config.threads, "device": config.device, "env": env})
-
-
-def _settings(config: SweepConfig, cells: tuple[Cell, ...]) -> dict[str, object]:
-    return {
-        "steps": config.steps,
-        "seeds": config.seeds or SUITES[config.suite].seeds,
-        "games": list(dict.fromkeys(cell.env for cell in cells)),
-        "methods": list(dict.fromkeys(cell.method for cell in cells)),
-    }
 
 
 def _show_only(schedule: Schedule) -> int:
