@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -195,6 +197,17 @@ def test_a_run_is_trained_once_at_a_time(tmp_path):
     with run.exclusive(), pytest.raises(InputError, match="another process"), run.exclusive():
         pass
     with run.exclusive():  # released, and can be had again
+        pass
+
+
+def test_a_disk_that_cannot_lock_is_not_a_run_that_is_busy(tmp_path, monkeypatch):
+    run = RunFolder.create(tmp_path, "a")
+
+    def no_locks(handle, how):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(StorageError, match="No locks available"), run.exclusive():
         pass
 
 

@@ -1,8 +1,9 @@
-"""Reading files that may be hostile, and writing files that outlive a power cut."""
+"""Reading files that may be hostile, writing files that outlive a power cut, and locks that die with their holder."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import stat
 from collections.abc import Iterator
@@ -40,6 +41,25 @@ def replace_durably(path: Path, content: bytes) -> None:
     except OSError:
         draft.unlink(missing_ok=True)
         raise
+
+
+def hold_lock(path: Path, *, wait: bool = False) -> int:
+    """Lock a file, made if missing, and return its handle; closing that, or the end of the process, gives it back.
+
+    A file of its own and open for writing, since network disks lock nothing else across machines: a folder would be
+    locked on one machine only.
+
+    Raises:
+        BlockingIOError: another process has it, and `wait` is not set.
+        OSError: the disk cannot lock.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
 
 
 def read_regular(path: Path, limit: int) -> bytes:

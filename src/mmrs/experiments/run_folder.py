@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
@@ -14,13 +13,13 @@ from typing import Any, TypeVar
 
 from mmrs.errors import InputError, RunBusyError, StorageError, near_matches
 from mmrs.experiments.config_json import from_json, to_json
-from mmrs.experiments.disk import read_regular, replace_durably
+from mmrs.experiments.disk import hold_lock, read_regular, replace_durably
 
 T = TypeVar("T")
 SCHEMA = 1
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]{0,99}")
 """Names of runs: nothing that a path, a shell, a terminal or a web page reads as anything but letters."""
-_CONFIG = "config.json"
+_CONFIG, _LOCK = "config.json", ".lock"
 _CONFIG_LIMIT = 1 << 22
 
 
@@ -152,14 +151,16 @@ class RunFolder:
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
         """Hold the run for this process: two that train one run would mix their records."""
-        handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise RunBusyError(
-                    f"{self.path} is being trained by another process. Wait for it or stop it."
-                ) from error
+            handle = hold_lock(self.path / _LOCK)
+        except BlockingIOError as error:
+            raise RunBusyError(f"{self.path} is being trained by another process. Wait for it or stop it.") from error
+        except OSError as error:
+            raise StorageError(
+                f"cannot lock {self.path / _LOCK}: {error.strerror or error}. Runs need a disk that can be written to "
+                "and that has file locks."
+            ) from error
+        try:
             yield
         finally:
             os.close(handle)  # also releases; the system does so too when the process is killed

@@ -4,6 +4,7 @@ import pytest
 
 from mmrs.cli import main
 from mmrs.experiments.sweep.cost import estimate, seconds_of
+from mmrs.experiments.sweep.local import environment_of, visible_gpus
 from mmrs.experiments.sweep.probe import pairs_to_measure
 from mmrs.experiments.sweep.suites import SUITES, cells_of
 
@@ -46,6 +47,17 @@ def test_this_machine_is_measured_and_priced(capsys):
     ]
     assert rows["10 of them"][2] == rows["this machine"][2] == "100%"
     assert rows["10 of them"][3] == rows["this machine"][3]  # ten times the machines for a tenth of the time
+
+
+@pytest.mark.parametrize(
+    ("listed", "gpus"), [("0,1", ["0", "1"]), ("", []), ("-1", []), ("2,-1,3", ["2"]), ("GPU-ab, 1", ["GPU-ab", "1"])]
+)
+def test_gpus_are_those_that_cuda_would_see_each_for_its_places(monkeypatch, listed, gpus):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", listed)
+    assert visible_gpus() == gpus
+    given = [environment_of(place, 3, gpus) for place in range(4)]
+    assert [env["CUDA_VISIBLE_DEVICES"] for env in given] == ((gpus or [listed]) * 4)[:4]
+    assert {env["OMP_NUM_THREADS"] for env in given} == {"3"}
 
 
 def test_impossible_clusters_are_refused(capsys):

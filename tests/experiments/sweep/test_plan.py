@@ -1,12 +1,16 @@
 """sweep.json: written first, joined with what is there, refused where it cannot be."""
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
 from mmrs.cli import main
 from mmrs.errors import InputError, StorageError
+from mmrs.experiments.disk import replace_durably
+from mmrs.experiments.sweep import plan as module
 from mmrs.experiments.sweep.job import CONFIGS
 from mmrs.experiments.sweep.plan import SCHEMA, Plan, enter, read_plan
 from mmrs.experiments.sweep.suites import SUITES, cells_of
@@ -24,7 +28,26 @@ def test_a_plan_comes_back_as_written(tmp_path):
 def test_cells_are_added_and_none_is_dropped(tmp_path):
     enter(tmp_path, plan(seeds=1, methods=["ppo"]), CONFIGS)
     enter(tmp_path, plan(seeds=2, methods=["rnd"]), CONFIGS)
-    assert {(c.method, c.seed) for c in read_plan(tmp_path).cells} == {("ppo", 0), ("rnd", 0), ("rnd", 1)}
+    joined = read_plan(tmp_path)
+    assert {(c.method, c.seed) for c in joined.cells} == {("ppo", 0), ("rnd", 0), ("rnd", 1)}
+    assert (joined.settings["seeds"], joined.settings["methods"]) == (2, ["ppo", "rnd"])
+
+
+def test_sweeps_that_start_together_lose_nothing(tmp_path, monkeypatch):
+    def slowly(path, content):
+        time.sleep(0.02)
+        replace_durably(path, content)
+
+    monkeypatch.setattr(module, "replace_durably", slowly)
+    methods = ["ppo", "rnd", "re3", "ride", "mmrs"]
+    with ThreadPoolExecutor(len(methods)) as pool:  # each opens the lock for itself, as processes do
+        list(pool.map(lambda method: enter(tmp_path / "new", plan(seeds=1, methods=[method]), CONFIGS), methods))
+    assert {cell.method for cell in read_plan(tmp_path / "new").cells} == set(methods)
+
+
+def test_a_sweep_killed_while_it_wrote_its_plan_can_start_again(tmp_path):
+    (tmp_path / ".sweep.json.part").write_text('{"schema"')
+    assert enter(tmp_path, plan(), CONFIGS) == read_plan(tmp_path)
 
 
 def test_other_settings_for_the_same_runs_are_refused(tmp_path):

@@ -1,5 +1,6 @@
 """Suites: the paper's tables cell by cell, smaller forms of them, and clear words for what does not exist."""
 
+import gymnasium
 import pytest
 
 from mmrs.errors import InputError
@@ -85,6 +86,13 @@ def test_seeds_of_the_maze_suite_are_different_mazes():
 def test_what_does_not_exist_is_refused_with_a_hint(suite, options, words):
     with pytest.raises(InputError, match="(?s)" + words.replace("(", r"\(")):
         cells_of(SUITES[suite], **options)
+
+
+def test_two_environments_never_share_a_folder(monkeypatch):
+    for name in ("a/b-v0", "a-b-v0"):
+        monkeypatch.setitem(gymnasium.registry, name, gymnasium.spec("CartPole-v1"))
+    with pytest.raises(InputError, match=r"a/b-v0 and a-b-v0 would share the folder a-b-v0-ppo-0"):
+        cells_of(SUITES["smoke"], games=["a/b-v0", "a-b-v0"], methods=["ppo"])
 
 
 def test_the_list_tells_every_suite_and_its_size():

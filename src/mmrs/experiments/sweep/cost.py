@@ -81,7 +81,7 @@ def cost(config: CostConfig) -> None:
         raise InputError(
             "--shared counts the processor's time, which says nothing of a GPU. Add --device cpu or leave it."
         )
-    measured = measure(cells, jobs, config.seconds, shared=config.shared)
+    measured = measure(cells, jobs, config.seconds, gpus=gpus if resources.gpu else (), shared=config.shared)
     seconds = [seconds_of(cell, cells, measured) for cell in in_order(cells)]
     console.print(_speeds(cells, measured, jobs))
     kinds = len({(cell.env, cell.method) for cell in cells})

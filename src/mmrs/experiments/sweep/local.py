@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import selectors
@@ -98,7 +99,7 @@ class LocalEngine:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env=self._environment(place),
+            env=environment_of(place, self.resources.threads, self.gpus),
             start_new_session=True,  # Ctrl-C in the terminal is for the sweep, which passes on what is right
         )
         worker = _Worker(process, place)
@@ -107,12 +108,6 @@ class LocalEngine:
         self._selector.register(process.stdout, selectors.EVENT_READ, worker)
         self._workers.append(worker)
         return worker
-
-    def _environment(self, place: int) -> dict[str, str]:
-        threads = str(self.resources.threads)
-        names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
-        visible = {"CUDA_VISIBLE_DEVICES": self.gpus[place % len(self.gpus)]} if self.gpus else {}
-        return {**os.environ, **dict.fromkeys(names, threads), **visible}
 
     def _hear(self, worker: _Worker) -> Outcome | None:
         assert worker.process.stdout is not None
@@ -146,9 +141,17 @@ class LocalEngine:
         return code
 
 
+def environment_of(place: int, threads: int, gpus: Sequence[str]) -> dict[str, str]:
+    """Of the process at one of the places: as many threads as a run gets, and one of the GPUs."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
+    visible = {"CUDA_VISIBLE_DEVICES": gpus[place % len(gpus)]} if gpus else {}
+    return {**os.environ, **dict.fromkeys(names, str(threads)), **visible}
+
+
 def visible_gpus() -> list[str]:
     """The GPUs that torch would see, as CUDA_VISIBLE_DEVICES names them; found without starting CUDA here."""
     listed = os.environ.get("CUDA_VISIBLE_DEVICES")
     if listed is not None:
-        return [name for name in listed.split(",") if name.strip()]
+        names = [name.strip() for name in listed.split(",")]
+        return list(itertools.takewhile(lambda name: name and not name.startswith("-"), names))  # as CUDA reads it
     return [str(number) for number, _ in enumerate(Path("/proc/driver/nvidia/gpus").glob("*"))]

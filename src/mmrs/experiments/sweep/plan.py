@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +15,11 @@ import mmrs
 from mmrs.errors import InputError, StorageError, near_matches
 from mmrs.experiments.attempts import ATTEMPTS
 from mmrs.experiments.config_json import from_json, require_same, to_json
-from mmrs.experiments.disk import read_regular, replace_durably
+from mmrs.experiments.disk import hold_lock, read_regular, replace_durably
 from mmrs.experiments.metrics import read_metrics
 from mmrs.experiments.sweep.suites import Cell
 
-PLAN = "sweep.json"
+PLAN, _LOCK = "sweep.json", ".lock"
 SCHEMA = 1
 _LIMIT = 1 << 28
 
@@ -66,19 +69,31 @@ def enter(folder: Path, plan: Plan, kinds: dict[str, type]) -> Plan:
     Raises:
         InputError: the folder holds something else, or the same runs with other settings.
     """
-    if (folder / PLAN).exists():
-        plan = _joined(read_plan(folder), plan, folder, kinds)
-    elif folder.is_dir() and any(folder.iterdir()):
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    # In this order: a sweep that starts beside this one has its plan before its first run.
+    if names - {_LOCK, f".{PLAN}.part"} and not (folder / PLAN).exists():
         raise InputError(
-            f"{folder} is not empty and holds no sweep ({PLAN} is missing). Choose a new folder: --out of a sweep, "
-            "--name of a comparison."
+            f"{folder} is not empty and holds no sweep ({PLAN} is missing). Choose a new folder with --out."
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        replace_durably(folder / PLAN, json.dumps(to_json(plan), indent=1).encode() + b"\n")
+        with _one_at_a_time(folder):
+            if (folder / PLAN).exists():
+                plan = _joined(read_plan(folder), plan, folder, kinds)
+            replace_durably(folder / PLAN, json.dumps(to_json(plan), indent=1).encode() + b"\n")
     except OSError as error:
         raise StorageError(f"cannot write {folder / PLAN}: {error.strerror or error}.") from error
     return plan
+
+
+@contextlib.contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    """Two sweeps that start together must not lose each other's cells."""
+    handle = hold_lock(folder / _LOCK, wait=True)
+    try:
+        yield
+    finally:
+        os.close(handle)
 
 
 def _joined(old: Plan, new: Plan, folder: Path, kinds: dict[str, type]) -> Plan:
@@ -92,7 +107,17 @@ def _joined(old: Plan, new: Plan, folder: Path, kinds: dict[str, type]) -> Plan:
             kind = kinds[cell.kind]
             saved: Any = from_json(kind, there[cell.name].config, f"{folder / PLAN}: {cell.name}")
             require_same(saved, from_json(kind, cell.config), folder / cell.name)
-    return replace(old, cells=tuple({**there, **{cell.name: cell for cell in new.cells}}.values()))
+    cells = tuple({**there, **{cell.name: cell for cell in new.cells}}.values())
+    return replace(old, cells=cells, settings=old.settings | extent(cells))
+
+
+def extent(cells: tuple[Cell, ...]) -> dict[str, Any]:
+    """How many seeds, and which games and methods."""
+    return {
+        "seeds": len({cell.seed for cell in cells}),
+        "games": list(dict.fromkeys(cell.env for cell in cells)),
+        "methods": list(dict.fromkeys(cell.method for cell in cells)),
+    }
 
 
 def other_versions(folder: Path, cells: tuple[Cell, ...]) -> Counter[str]:

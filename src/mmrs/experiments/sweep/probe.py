@@ -15,6 +15,7 @@ from mmrs.errors import TrainingError
 from mmrs.experiments.build import build_trainer
 from mmrs.experiments.config_json import from_json
 from mmrs.experiments.sweep.job import CONFIGS, TABLES
+from mmrs.experiments.sweep.local import environment_of
 from mmrs.experiments.sweep.suites import Cell
 
 Pair = tuple[str, str]
@@ -28,23 +29,28 @@ def pairs_to_measure(cells: Sequence[Cell]) -> list[Pair]:
     return [(envs[0], method) for method in methods] + [(env, methods[0]) for env in envs[1:]]
 
 
-def measure(cells: Sequence[Cell], jobs: int, seconds: float, *, shared: bool = False) -> dict[Pair, float]:
+def measure(
+    cells: Sequence[Cell], jobs: int, seconds: float, *, gpus: Sequence[str] = (), shared: bool = False
+) -> dict[Pair, float]:
     """Seconds that a whole cell takes, for as many pairs as the time allows.
 
     Args:
         cells: of the suite, with threads and device set.
         jobs: processes that measure side by side, each the same: a busy machine is slower than an idle one.
         seconds: to spend; each method gets at least one counted update, so it may take longer.
+        gpus: as CUDA_VISIBLE_DEVICES names them; given to the processes in turn, as in a sweep.
         shared: count the processor's time rather than the clock's.
     """
     first = {(cell.env, cell.method): cell for cell in reversed(cells)}
     wanted = [first[pair] for pair in pairs_to_measure(cells)]
     task = json.dumps({"cells": [asdict(cell) for cell in wanted], "seconds": seconds, "shared": shared}).encode()
     command = [sys.executable, "-m", "mmrs.experiments.sweep.probe"]
-    threads = {"OMP_NUM_THREADS": str(wanted[0].config.get("threads", 1))}
+    threads = int(wanted[0].config.get("threads", 1))
     processes = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **threads})
-        for _ in range(jobs)
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment_of(place, threads, gpus)
+        )
+        for place in range(jobs)
     ]
     # All get their task before any is read: the pipes are emptied at once by the reader at the other end.
     for process in processes:

@@ -155,12 +155,24 @@ def cells_of(
         if method not in known:
             raise InputError(f"the suite {suite.name} has no method {method!r}. {near_matches(method, known)}")
     number = suite.seeds if seeds is None else seeds
-    return tuple(
+    cells = tuple(
         _cell(suite, game, method, seed, steps)
         for seed in range(number)
         for game in chosen_games
         for method in chosen_methods
     )
+    _require_own_names(cells)
+    return cells
+
+
+def _require_own_names(cells: Iterable[Cell]) -> None:
+    names: dict[str, Cell] = {}
+    for cell in cells:
+        other = names.setdefault(cell.name, cell)
+        if other is not cell:
+            raise InputError(
+                f"{other.env} and {cell.env} would share the folder {cell.name}. Sweep them one at a time, with --out."
+            )
 
 
 def in_order(cells: Iterable[Cell]) -> list[Cell]:
