@@ -18,6 +18,7 @@ from mmrs.cli import main
 from mmrs.experiments.audit import AuditConfig, audit
 from mmrs.experiments.audit_checks import correlation_of, explained_by
 from mmrs.experiments.audit_probe import frozen, visits_before
+from mmrs.experiments.audit_record import RECORD_CHECKS
 from mmrs.experiments.presets import default_config
 from mmrs.experiments.report_build import build_report
 from mmrs.experiments.run_collection import collect
@@ -145,7 +146,7 @@ def test_what_cannot_be_judged_is_said(tmp_path):
     code, flagged, asked, text = audited(run)
     assert (code, flagged, asked) == (0, set(), NAMES)
     assert "only 2 rows, too few to judge" in text
-    assert audited(run, steps=0)[2] == {"reached", "vanished", "drowns", "exploded"}
+    assert audited(run, steps=0)[2] == set(RECORD_CHECKS)
     shutil.rmtree(run.checkpoints)
     run.checkpoints.mkdir()
     assert "no checkpoint yet" in audited(run)[3]
@@ -171,6 +172,9 @@ def test_the_report_shows_what_the_audit_found(tmp_path):
     (tmp_path / "r" / "audit.json").write_text(json.dumps({"findings": [finding, finding | {"flagged": False}]}))
     (flag,) = build_report(collect([tmp_path])).flags
     assert (flag.run, flag.title, flag.figure) == ("r", "the bonus is noise", "1 %")
+    stale = finding | {"name": "vanished", "title": "the bonus has vanished"}  # the record says otherwise by now
+    (tmp_path / "r" / "audit.json").write_text(json.dumps({"findings": [stale]}))
+    assert build_report(collect([tmp_path])).flags == ()
     (tmp_path / "r" / "audit.json").write_text("[3")
     assert build_report(collect([tmp_path])).flags == ()
 

@@ -98,15 +98,19 @@ def test_spread_is_students():
     want = scipy_stats.t.interval(0.95, 2, np.mean(values), scipy_stats.sem(values))
     assert (got.mean, got.std, got.seeds) == (6.0, pytest.approx(np.std(values, ddof=1)), 3)
     assert (got.low, got.high) == pytest.approx(want)
-    assert stats.spread([4.0]) == (4.0, 0.0, 4.0, 4.0, 1)
+    one = stats.spread([4.0])
+    assert (one.mean, one.seeds) == (4.0, 1)
+    assert np.isnan([one.std, one.low, one.high]).all()  # one seed says nothing of others
     with pytest.raises(InputError, match="no values"):
         stats.spread([])
 
 
 def test_intervals_of_curves_leave_out_seeds_that_are_not_there():
     nan = np.nan
-    values = np.array([[1.0, 2.0, nan], [3.0, nan, nan], [5.0, 4.0, nan]])
+    values = np.array([[1.0, 2.0, nan, 7.0], [3.0, nan, nan, nan], [5.0, 4.0, nan, nan]])
     mean, low, high = stats.t_interval(values)
+    assert mean[3] == 7.0
+    assert np.isnan([low[3], high[3]]).all()
     assert mean[:2].tolist() == [3.0, 3.0]
     assert np.isnan(mean[2])
     want = scipy_stats.t.interval(0.95, 1, 3.0, scipy_stats.sem([2.0, 4.0]))

@@ -16,6 +16,10 @@ DROWNS = 0.95
 EXPLODED = 20.0
 
 
+RECORD_CHECKS = ("reached", "vanished", "drowns", "exploded")
+"""Names of the checks that the record alone decides."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """One check of a run's bonus."""

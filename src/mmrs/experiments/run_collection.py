@@ -6,13 +6,14 @@ import json
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from mmrs.errors import InputError, StorageError, near_matches
+from mmrs.experiments.attempts import is_finished
 from mmrs.experiments.disk import read_regular
-from mmrs.experiments.run_records import RunRecord, is_run, read_run
+from mmrs.experiments.run_records import THEN, RunRecord, is_run, read_run
 
 _LIMIT = 1 << 28
 _NOT_THE_EXPERIMENT = {
@@ -51,10 +52,12 @@ def collect(folders: Sequence[Path]) -> Collection:
     Raises:
         InputError: a folder does not exist, or there is no run and no sweep in any of them.
     """
-    places, sweeps, tables = _find(folders)
-    runs, problems = _read(places)
-    planned, suites, called, more = _read_sweeps(sweeps)
-    runs = [replace(run, called=called.get(run.path, "")) for run in runs]
+    places, sweeps, tables, problems = _find(folders)
+    runs, unread = _read(places)
+    plan, more = _read_sweeps(sweeps)
+    problems += [*unread, *more, *_table_problems(plan.tables, tables)]
+    planned, suites = tuple(plan.planned), tuple(plan.suites)
+    runs = [replace(run, called=plan.called.get(run.path, "")) for run in runs]
     if not (runs or planned or tables):
         named = ", ".join(str(folder) for folder in folders)
         trouble = f" {problems[0]}" if problems else ""
@@ -63,31 +66,47 @@ def collect(folders: Sequence[Path]) -> Collection:
             "`mmrs train` and `mmrs sweep`."
         )
     runs, twice = _without_copies(runs)
-    problems = [*problems, *more, *twice, *_record_problems(runs), *_version_problems(runs)]
+    problems += [*twice, *_record_problems(runs), *_version_problems(runs)]
     return Collection(tuple(runs), tuple(_labels(runs)), planned, suites, tuple(tables), tuple(problems))
 
 
-def _find(folders: Sequence[Path]) -> tuple[list[Path], list[Path], list[Path]]:
-    """Folders of runs, files of sweeps and folders of tables; nothing inside a run is looked at."""
+def _find(folders: Sequence[Path]) -> tuple[list[Path], list[Path], list[Path], list[str]]:
+    """Folders of runs, files of sweeps, folders of tables, and what was passed over; no run is looked into."""
     runs: dict[Path, None] = {}
     sweeps: dict[Path, None] = {}
     tables: dict[Path, None] = {}
+    seen: set[Path] = set()
+    links: list[Path] = []
+    problems: list[str] = []
+
+    def unreadable(error: OSError) -> None:
+        problems.append(f"{error.filename} cannot be read ({error.strerror}). What is in it is left out.")
+
     for folder in folders:
-        if not folder.is_dir():
-            parent = folder.parent
-            beside = [p.name for p in parent.iterdir() if p.is_dir()] if parent.is_dir() else []
-            hint = near_matches(folder.name, beside) if beside else ""
-            raise InputError(f"there is no folder {folder}. {hint}".strip())
-        for place, below, files in os.walk(folder):
+        _require_folder(folder)
+        for place, below, files in os.walk(folder, onerror=unreadable):
             below[:] = sorted(name for name in below if not name.startswith("."))
             here = Path(place).resolve()
+            seen.add(here)
             if is_run(here):
                 runs[here], below[:] = None, []
             elif "job.json" in files:
                 tables[here], below[:] = None, []
             if "sweep.json" in files:
                 sweeps[here / "sweep.json"] = None
-    return list(runs), list(sweeps), list(tables)
+            links += [path for name in below if (path := here / name).is_symlink()]
+    for link in links:
+        if link.resolve() not in seen:
+            problems.append(f"{link} is a link to a folder and was not followed; name that folder too to have it here.")
+    return list(runs), list(sweeps), list(tables), problems
+
+
+def _require_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        parent = folder.parent
+        beside = [p.name for p in parent.iterdir() if p.is_dir()] if parent.is_dir() else []
+        hint = near_matches(folder.name, beside) if beside else ""
+        raise InputError(f"there is no folder {folder}. {hint}".strip())
 
 
 def _read(places: Iterable[Path]) -> tuple[list[RunRecord], list[str]]:
@@ -100,22 +119,31 @@ def _read(places: Iterable[Path]) -> tuple[list[RunRecord], list[str]]:
     return runs, problems
 
 
-def _read_sweeps(paths: Iterable[Path]) -> tuple[tuple[Planned, ...], tuple[str, ...], dict[Path, str], list[str]]:
-    """What sweeps have planned, their names, what they call the method of each run's folder, and what is odd."""
-    planned: dict[Planned, None] = {}
-    called: dict[Path, str] = {}
-    suites: dict[str, None] = {}
-    problems = []
+@dataclass(frozen=True)
+class _Plan:
+    """What sweeps are to bring to their ends."""
+
+    planned: dict[Planned, None] = field(default_factory=dict)
+    suites: dict[str, None] = field(default_factory=dict)
+    called: dict[Path, str] = field(default_factory=dict)
+    """What a sweep calls the method of a run's folder."""
+    tables: set[str] = field(default_factory=set)
+    """Names of folders that are to hold tables."""
+
+
+def _read_sweeps(paths: Iterable[Path]) -> tuple[_Plan, list[str]]:
+    plan, problems = _Plan(), []
     for path in paths:
         try:
             data = json.loads(read_regular(path, _LIMIT))
-            suites[str(data["suite"])] = None
+            plan.suites[str(data["suite"])] = None
             trained = [cell for cell in data["cells"] if cell.get("kind", "train") == "train"]
-            planned |= {Planned(str(c["env"]), str(c["method"]), int(c["seed"])): None for c in trained}
-            called |= {path.parent / str(c["name"]): str(c["method"]) for c in trained}
+            plan.planned.update({Planned(str(c["env"]), str(c["method"]), int(c["seed"])): None for c in trained})
+            plan.called.update({path.parent / str(c["name"]): str(c["method"]) for c in trained})
+            plan.tables.update(str(c["name"]) for c in data["cells"] if c.get("kind", "train") != "train")
         except (StorageError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
             problems.append(f"{path} cannot be read: which runs are missing is not known from it.")
-    return tuple(planned), tuple(suites), called, problems
+    return plan, problems
 
 
 # --- one experiment or two --------------------------------------------------------------------------------------------
@@ -179,9 +207,14 @@ def _record_problems(runs: list[RunRecord]) -> list[str]:
     return problems
 
 
+def _table_problems(planned: set[str], folders: Iterable[Path]) -> list[str]:
+    missing = planned - {folder.name for folder in folders if is_finished(folder)}
+    return [f"{len(missing)} of the sweep's {len(planned)} tables are not finished yet."] if missing else []
+
+
 def _version_problems(runs: list[RunRecord]) -> list[str]:
     counts = Counter(run.version for run in runs)
-    if len(counts) < 2:
+    if len(counts) < 2 and not any(THEN in version for version in counts):
         return []
     told = ", ".join(f"{number} by {version}" for version, number in sorted(counts.items()))
     return [f"The runs were made by different versions of mmrs: {told}. Their numbers may not compare."]

@@ -26,6 +26,8 @@ _SMALL = 1 << 22
 _WINDOW = 1 << 13
 """Bytes read at each place of a long record: several lines."""
 _ERROR_CHARACTERS = 4000
+THEN = " then "
+"""Between versions where more than one made a run."""
 
 _DRAWN = ("step", "life_return", "game_return", "coverage", "fairness", "bonus_advantage_share", "steps_per_second")
 _DRAWN_GROUPS = ("reward/", "env/")
@@ -48,7 +50,7 @@ class RunRecord:
     """Of the lines that were read, those that are not whole, or not rows."""
     finished: bool
     version: str
-    """Of the mmrs that started it, or "unknown"."""
+    """Of the mmrs that started it, and of others that went on with it; or "unknown"."""
     command: str
     error: str
     """Traceback of the last failure, if the run has not got over it."""
@@ -98,7 +100,8 @@ def read_run(path: Path) -> RunRecord:
     """
     config = _config(path / "config.json")
     columns, rows, bad = _columns(path / "metrics.jsonl")
-    start = _first_start(path / ATTEMPTS)
+    starts = _starts(path / ATTEMPTS)
+    versions = dict.fromkeys(str(start.get("version", "unknown")) for start in starts)
     finished = is_finished(path) or (len(columns["step"]) > 0 and columns["step"][-1] >= config["steps"])
     return RunRecord(
         path=path,
@@ -107,8 +110,8 @@ def read_run(path: Path) -> RunRecord:
         rows=rows,
         bad=bad,
         finished=finished,
-        version=str(start.get("version", "unknown")),
-        command=str(start.get("command", "")),
+        version=THEN.join(versions) or "unknown",
+        command=str(starts[0].get("command", "")) if starts else "",
         error="" if finished else _text(path / ERROR)[-_ERROR_CHARACTERS:],
         findings=_findings(path / "audit.json"),
     )
@@ -123,7 +126,7 @@ def _config(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(read_regular(path, _SMALL))["config"]
         _ = data["env"]["id"], data["bonus"]["name"], int(data["seed"]), int(data["steps"])
-    except (ValueError, RecursionError, KeyError, TypeError) as error:
+    except (ValueError, RecursionError, KeyError, TypeError, OverflowError) as error:
         raise StorageError(f"{path} is not the configuration of a run.") from error
     return dict(data)
 
@@ -173,15 +176,17 @@ def _table(rows: list[dict[str, Any]]) -> dict[str, Column]:
     return dict(zip(names, table.reshape(len(rows), len(names)).T, strict=True))
 
 
-def _first_start(path: Path) -> dict[str, Any]:
+def _starts(path: Path) -> list[dict[str, Any]]:
+    """Every start of the run, oldest first."""
+    starts = []
     for line in _text(path).splitlines():
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
             continue
         if isinstance(row, dict) and row.get("event") == "start":
-            return row
-    return {}
+            starts.append(row)
+    return starts
 
 
 def _findings(path: Path) -> tuple[dict[str, Any], ...]:

@@ -101,10 +101,15 @@ def game_name(env_id: str) -> str:
     return name if name in ATARI or name in BULLET else env_id
 
 
-def paper_score(env_id: str, method: str) -> PaperScore | None:
-    """What the paper has for a game and a method."""
+def paper_row(env_id: str) -> dict[str, PaperScore]:
+    """What the paper has for a game; empty where it has none."""
     game = game_name(env_id)
-    return (ATARI.get(game) or BULLET.get(game) or {}).get(method)
+    return ATARI.get(game) or BULLET.get(game) or {}
+
+
+def paper_score(env_id: str, method: str) -> PaperScore | None:
+    """What the paper has for a game and a method; `mmrs-paper` is its MMRS too."""
+    return paper_row(env_id).get("mmrs" if method == "mmrs-paper" else method)
 
 
 # --- counting ---------------------------------------------------------------------------------------------------------

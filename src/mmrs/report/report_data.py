@@ -30,7 +30,7 @@ class Curve:
 
     mean: Column
     low: Column
-    """Student's 95 % interval of the mean; the mean itself where there is one seed."""
+    """Student's 95 % interval of the mean; NaN where there is one seed."""
     high: Column
 
 

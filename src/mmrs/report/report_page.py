@@ -85,6 +85,7 @@ def _stats(title: str, found: FamilyStats) -> dict[str, Any]:
         "scale": SCALES[found.family],
         "games": len(found.games),
         "seeds": found.seeds,
+        "unfinished": found.unfinished,
         "left_out": found.left_out,
         "baseline": method_label(found.baseline),
         "rows": [(m, found.aggregates[m], {n for n in best if best[n] == m}) for m in ranked],

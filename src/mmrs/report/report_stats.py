@@ -43,6 +43,8 @@ class FamilyStats:
     """Games that every method has two seeds or more of, and that the scale is defined for."""
     seeds: int
     """Taken of each game: the fewest there are."""
+    unfinished: int
+    """Runs among them that have not come to their end; their latest values count."""
     left_out: tuple[str, ...]
     baseline: str
     aggregates: dict[str, dict[str, Estimate]]
@@ -69,6 +71,7 @@ def family_stats(report: ReportData, family: str) -> FamilyStats | str:
         family=family,
         games=tuple(games),
         seeds=seeds,
+        unfinished=sum(report.cells[env, m].unfinished for env in games for m in methods),
         left_out=tuple(game_name(env) for env in envs if env not in games),
         baseline=baseline,
         aggregates=stats.aggregates(matrices),

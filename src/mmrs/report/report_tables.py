@@ -7,7 +7,7 @@ import io
 import re
 from dataclasses import dataclass
 
-from mmrs.report.paper_scores import game_name, paper_score
+from mmrs.report.paper_scores import game_name, paper_row, paper_score
 from mmrs.report.published_scores import SOURCES, published_ppo
 from mmrs.report.report_data import (
     FAMILIES,
@@ -52,6 +52,8 @@ class ScoreTable:
     rows: tuple[tuple[str, tuple[Entry, ...], tuple[str, ...]], ...]
     """Game, an entry a method, published scores of PPO a source."""
     sources: tuple[str, ...]
+    steps: str
+    """That the runs here are to take; the paper's took ten million."""
 
     @property
     def name(self) -> str:
@@ -73,8 +75,14 @@ def score_tables(report: ReportData) -> list[ScoreTable]:
         sources = tuple(s for s in SOURCES if any(s in published_ppo(env) for env in envs))
         for metric in report.metrics if envs else ():
             rows = tuple((env, _entries(report, env, methods, metric), _published(env, sources)) for env in envs)
-            tables.append(ScoreTable(family, metric, methods, rows, sources))
+            tables.append(ScoreTable(family, metric, methods, rows, sources, _steps(report, envs)))
     return tables
+
+
+def _steps(report: ReportData, envs: tuple[str, ...]) -> str:
+    totals = {run.total for cell in report.cells.values() if cell.env in envs for run in cell.runs}
+    ends = sorted({min(totals), max(totals)}) if totals else []
+    return " to ".join(f"{end:,}" for end in ends) or "no"
 
 
 def _published(env: str, sources: tuple[str, ...]) -> tuple[str, ...]:
@@ -84,12 +92,13 @@ def _published(env: str, sources: tuple[str, ...]) -> tuple[str, ...]:
 
 def _entries(report: ReportData, env: str, methods: tuple[str, ...], metric: str) -> tuple[Entry, ...]:
     spreads = {m: cell.spread(metric) for m in methods if (cell := report.cells.get((env, m)))}
-    highest = max((s.mean for s in spreads.values() if s), default=None)
-    papers = {m: score for m in methods if (score := paper_score(env, m))}
-    paper_highest = max((score.mean for score in papers.values()), default=None)
+    there = [s.mean for s in spreads.values() if s]
+    highest = max(there, default=None)
+    # Among all of the paper's methods, also those that have no run here.
+    paper_highest = max((score.mean for score in paper_row(env).values()), default=None)
     entries = []
     for method in methods:
-        found, paper = spreads.get(method), papers.get(method)
+        found, paper = spreads.get(method), paper_score(env, method)
         entries.append(
             Entry(
                 env=env,
@@ -98,7 +107,7 @@ def _entries(report: ReportData, env: str, methods: tuple[str, ...], metric: str
                 interval=interval_of(found) if found else "",
                 seeds=_seeds(report.cells.get((env, method)), metric),
                 value=found.mean if found else None,
-                best=found is not None and found.mean == highest and len(spreads) > 1,
+                best=found is not None and found.mean == highest and len(there) > 1,
                 paper=paper.printed.replace("±", " ± ") if paper else "",
                 paper_best=paper is not None and paper.mean == paper_highest,
                 paper_note=paper.note if paper else "",
@@ -127,6 +136,8 @@ def to_csv(table: ScoreTable) -> str:
     for env, entries, published in table.rows:
         for entry in entries:
             mean, std, low, high, seeds = entry.numbers or ("", "", "", "", 0)
+            if seeds == 1:
+                std = low = high = ""
             note = entry.seeds if entry.numbers else "missing"
             writer.writerow([_plain(env), _plain(entry.method), "this report", mean, std, low, high, seeds, note])
             score = paper_score(env, entry.method)
@@ -159,7 +170,7 @@ def _row(cells: object) -> str:
 
 
 def _markdown(text: str) -> str:
-    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", text)
+    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", " ".join(text.split()))
 
 
 def _markdown_entry(entry: Entry) -> str:
@@ -170,6 +181,8 @@ def _markdown_entry(entry: Entry) -> str:
 
 def _footnote(table: ScoreTable) -> str:
     lines = ["Mean ± standard deviation over seeds, Student's 95 % interval of the mean in brackets."]
+    if table.family != "other":
+        lines.append(f"Runs here take {table.steps} steps, the paper's took 10,000,000.")
     lines += [f"{source}: {SOURCES[source]}." for source in table.sources]
     return " ".join(lines)
 
@@ -201,4 +214,4 @@ def _latex_score(entry: Entry) -> str:
 
 def _latex(text: str) -> str:
     known = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    return "".join(known.get(c, "\\" + c if c in "&%$#_{}" else c) for c in text)
+    return "".join(known.get(c, "\\" + c if c in "&%$#_{}" else c) for c in " ".join(text.split()))

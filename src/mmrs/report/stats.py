@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -30,9 +31,9 @@ class Spread(NamedTuple):
 
     mean: float
     std: float
-    """Of the seeds, with n - 1 in the denominator; 0 for one seed."""
+    """Of the seeds, with n - 1 in the denominator; NaN for one seed."""
     low: float
-    """Student's 95 % interval of the mean; of one seed there is none, and low is high is the mean."""
+    """Student's 95 % interval of the mean; NaN for one seed."""
     high: float
     seeds: int
 
@@ -55,12 +56,15 @@ def spread(values: Sequence[float] | NDArray[np.float64]) -> Spread:
     if array.size == 0:
         raise InputError("no values: a mean needs at least one.")
     mean, low, high = t_interval(array[:, None])
-    std = float(array.std(ddof=1)) if len(array) > 1 else 0.0
+    std = float(array.std(ddof=1)) if len(array) > 1 else math.nan
     return Spread(float(mean[0]), std, float(low[0]), float(high[0]), len(array))
 
 
 def t_interval(values: NDArray[np.float64]) -> tuple[Scores, Scores, Scores]:
-    """Mean and Student's 95 % interval of each column of ``[seeds, points]``; NaN is a seed that is not there."""
+    """Mean and Student's 95 % interval of each column of ``[seeds, points]``; NaN is a seed that is not there.
+
+    Where fewer than two are there the interval is NaN: one seed says nothing of others.
+    """
     there = ~np.isnan(values)
     count = there.sum(0)
     safe = np.maximum(count, 1)
@@ -72,9 +76,9 @@ def t_interval(values: NDArray[np.float64]) -> tuple[Scores, Scores, Scores]:
 
 @cache
 def _t_quantile(most: int) -> Scores:
-    """Student's quantile for 0 to `most` values; 0 where there is no spread to speak of."""
+    """Student's quantile for 0 to `most` values; NaN where there is no spread to speak of."""
     stats = _scipy_stats()
-    return np.array([0.0 if n < 2 else stats.t.ppf(0.5 + LEVEL / 2, n - 1) for n in range(most + 1)])
+    return np.array([np.nan if n < 2 else stats.t.ppf(0.5 + LEVEL / 2, n - 1) for n in range(most + 1)])
 
 
 # --- over all games ---------------------------------------------------------------------------------------------------
