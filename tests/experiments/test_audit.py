@@ -146,7 +146,12 @@ def test_what_cannot_be_judged_is_said(tmp_path):
     code, flagged, asked, text = audited(run)
     assert (code, flagged, asked) == (0, set(), NAMES)
     assert "only 2 rows, too few to judge" in text
-    assert audited(run, steps=0)[2] == set(RECORD_CHECKS)
+    assert "no size near the start to compare with" in text
+    with run.metrics.open("a") as file:
+        file.write('{"step": 99')
+    _, _, asked, text = audited(run, steps=0)
+    assert asked == set(RECORD_CHECKS)
+    assert "damaged lines in the record: 1. The others are used." in text
     shutil.rmtree(run.checkpoints)
     run.checkpoints.mkdir()
     assert "no checkpoint yet" in audited(run)[3]

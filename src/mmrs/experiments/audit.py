@@ -53,7 +53,10 @@ def findings_of(run: RunFolder, steps: int, seed: int) -> tuple[list[Finding], l
     record = read_run(run.path)
     if record.method == "ppo":
         return [], ["This run has no bonus: there is nothing to audit."]
-    findings, notes = audit_record(record), []
+    findings = audit_record(record)
+    notes = []
+    if record.bad:
+        notes.append(f"Half-written or damaged lines in the record: {record.bad}. The others are used.")
     if not findings:
         notes.append("The record holds no numbers of the bonus yet: only the trained bonus can be judged.")
     if not steps:

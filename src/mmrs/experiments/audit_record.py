@@ -94,13 +94,14 @@ def _exploded(run: RunRecord) -> Finding:
     size = bonus_size(run)
     tenth = max(1, len(size) // 10)
     early = float(np.median(size[tenth : 3 * tenth])) if len(size) >= FEWEST_ROWS else 0.0
-    late = float(np.median(size[-tenth:])) if len(size) else 0.0
-    growth = late / early if early > 0 else 1.0
+    growth = float(np.median(size[-tenth:])) / early if early > 0 else 0.0
+    said = f"size over the last tenth: {growth:.3g} times that of the start" if early > 0 else (
+        "there is no size near the start to compare with")  # fmt: skip
     return Finding(
         "exploded",
         "the scale of the bonus explodes",
         growth > EXPLODED,
-        _told(size, f"size over the last tenth: {growth:.3g} times that of the start"),
+        _told(size, said),
         "Divide by the running spread (--bonus.scale return), lower the bonus' learning rate, or look for inputs "
         "without bounds.",
     )

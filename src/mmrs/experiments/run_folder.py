@@ -74,9 +74,7 @@ class RunFolder:
         """
         run = cls(path.resolve())
         if not run.config.is_file():
-            beside = [p.name for p in path.parent.iterdir() if (p / _CONFIG).is_file()] if path.parent.is_dir() else []
-            hint = near_matches(path.name, beside) if beside else "Start one with: mmrs train"
-            raise InputError(f"there is no run in {path}: it holds no {_CONFIG}. {hint}")
+            raise InputError(f"there is no run in {path}: it holds no {_CONFIG}. {_nearby(path)}")
         # A run folder from elsewhere must not make us write to places of its choice.
         for child in (run.config, run.metrics, run.checkpoints, run.videos, run.tensorboard, run.evaluation):
             if child.is_symlink():
@@ -164,6 +162,18 @@ class RunFolder:
             yield
         finally:
             os.close(handle)  # also releases; the system does so too when the process is killed
+
+
+def _nearby(path: Path) -> str:
+    """Which run may have been meant."""
+
+    def runs(folder: Path) -> list[str]:
+        return sorted(p.name for p in folder.iterdir() if (p / _CONFIG).is_file()) if folder.is_dir() else []
+
+    if inside := runs(path):
+        return f"It is a folder of runs; name one of the {len(inside)}, such as {path / inside[0]}"
+    beside = runs(path.parent)
+    return near_matches(path.name, beside) if beside else "Start one with: mmrs train"
 
 
 def plain_name(*parts: str) -> str:
