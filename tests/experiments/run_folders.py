@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from rich.console import Console
 
 from mmrs.experiments.config import TrainConfig
 from mmrs.experiments.config_json import to_json
 from mmrs.experiments.presets import default_config
+from mmrs.experiments.report_build import build_report
+from mmrs.experiments.run_collection import collect
+from mmrs.report.report_data import ReportData
 
 KEYS = (
     *("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "grad_norm", "explained_variance", "seconds"),
@@ -53,3 +58,11 @@ def write_grid(root: Path, envs, bonuses, seeds: int, rows: int = 20) -> None:
             for seed in range(seeds):
                 name = f"{env}-{bonus}-{seed}".replace("/", "-")
                 write_run(root / name, made_up(env, bonus, seed), rows, score=100.0 * (place + 1) + seed)
+
+
+def made(*folders: Path) -> ReportData:
+    return build_report(collect(folders))
+
+
+def quiet() -> Console:
+    return Console(file=io.StringIO(), width=300)

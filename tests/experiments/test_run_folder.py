@@ -166,7 +166,7 @@ def test_opening_what_is_no_run(tmp_path):
         RunFolder.open(tmp_path / "alien-1")
     with pytest.raises(InputError, match="no run"):
         RunFolder.open(tmp_path / "no" / "such")
-    with pytest.raises(InputError, match="a folder of runs; name one of the 1, such as .*alien-0"):
+    with pytest.raises(InputError, match=r"a folder of runs; name one of the 1, such as .*alien-0"):
         RunFolder.open(tmp_path)
 
 

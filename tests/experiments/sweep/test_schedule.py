@@ -126,6 +126,13 @@ def test_a_run_that_another_process_holds_waits_for_it(tmp_path):
     assert schedule.counts() == {"finished": 6}
 
 
+def test_a_folder_that_cannot_be_locked_is_the_trouble_of_one_run(tmp_path):
+    (tmp_path / FIRST / ".lock").mkdir(parents=True)
+    schedule, engine = play(tmp_path, {FIRST: ["failed"]}, retries=0)
+    assert (schedule.jobs[FIRST].state, engine.tries[FIRST]) == ("failed", 1)
+    assert schedule.counts() == {"finished": 5, "failed": 1}
+
+
 def test_stopping_hands_out_nothing_more(tmp_path):
     asked = iter([False, True])
     schedule, engine = play(tmp_path, {}, stopping=lambda: next(asked, True))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mmrs.errors import RunBusyError
+from mmrs.errors import RunBusyError, StorageError
 from mmrs.experiments import store
 from mmrs.experiments.attempts import is_finished
 from mmrs.experiments.run_folder import RunFolder
@@ -157,3 +157,5 @@ def _held(path: Path) -> bool:
             return False
     except RunBusyError:
         return True
+    except StorageError:
+        return False  # then the try at it fails, and is told as that of one run
