@@ -3,7 +3,9 @@
 import pytest
 
 from mmrs.cli import main
+from mmrs.experiments.sweep import command
 from mmrs.experiments.sweep.cost import estimate, seconds_of
+from mmrs.experiments.sweep.engine import Resources
 from mmrs.experiments.sweep.local import environment_of, visible_gpus
 from mmrs.experiments.sweep.probe import pairs_to_measure
 from mmrs.experiments.sweep.suites import SUITES, cells_of
@@ -58,6 +60,15 @@ def test_gpus_are_those_that_cuda_would_see_each_for_its_places(monkeypatch, lis
     given = [environment_of(place, 3, gpus) for place in range(4)]
     assert [env["CUDA_VISIBLE_DEVICES"] for env in given] == ((gpus or [listed]) * 4)[:4]
     assert {env["OMP_NUM_THREADS"] for env in given} == {"3"}
+
+
+@pytest.mark.parametrize(
+    ("threads", "share", "gpus", "jobs"),
+    [(1, 0.0, 0, 16), (4, 0.0, 0, 4), (32, 0.0, 0, 1), (1, 0.25, 2, 8), (1, 0.25, 8, 16), (1, 0.5, 0, 16)],
+)
+def test_jobs_are_as_many_as_cores_and_gpus_can_serve(monkeypatch, threads, share, gpus, jobs):
+    monkeypatch.setattr(command, "usable_cores", lambda: 16)
+    assert command.default_jobs(Resources(threads, share), gpus) == jobs
 
 
 def test_impossible_clusters_are_refused(capsys):

@@ -118,7 +118,7 @@ def choose_resources(config: SweepConfig) -> tuple[Resources, list[str]]:
 def default_jobs(resources: Resources, gpus: int) -> int:
     """As many runs as the cores can feed, and as the GPUs have shares for."""
     by_cores = max(1, usable_cores() // resources.threads)
-    return min(by_cores, max(1, int(gpus / resources.gpu))) if resources.gpu else by_cores
+    return min(by_cores, max(1, int(gpus / resources.gpu))) if gpus and resources.gpu else by_cores
 
 
 def _share(config: SweepConfig, gpus: list[str]) -> float:
