@@ -86,6 +86,21 @@ def test_different_settings_are_different_methods(tmp_path):
     assert len(data.cells["CartPole-v1", "mmrs"].runs) == 4
 
 
+def test_settings_that_a_version_did_not_have_set_its_runs_apart(tmp_path):
+    for place, seeds in enumerate((3, 1, 1)):
+        for seed in range(seeds):
+            path = write_run(tmp_path / f"{place}{seed}", made_up("CartPole-v1", "mmrs", seed), score=10.0 + place)
+            data = json.loads((path / "config.json").read_text())
+            if place == 1:
+                del data["config"]["num_steps"]
+            elif place == 2:
+                data["config"]["new"] = 3
+            (path / "config.json").write_text(json.dumps(data))
+    data = made(tmp_path)
+    assert set(data.methods) == {"mmrs", "mmrs (num_steps=not there)", "mmrs (new=3)"}
+    assert data.cells["CartPole-v1", "mmrs"].scores["game_return"] == {0: 10.0, 1: 10.0, 2: 10.0}
+
+
 def test_missing_cells_are_known_from_the_sweep(tmp_path):
     configs = [made_up("CartPole-v1", bonus, seed) for bonus in ("none", "rnd") for seed in range(2)]
     names = {"none": "ppo"}

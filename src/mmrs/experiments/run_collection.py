@@ -23,6 +23,10 @@ _NOT_THE_EXPERIMENT = {
 """Settings that name a run or say where and how it ran, not what was tried."""
 
 
+_NONE = "not there"
+"""Value of a setting that a run's version did not have."""
+
+
 @dataclass(frozen=True)
 class Planned:
     """A run that a sweep is to bring to its end."""
@@ -178,16 +182,22 @@ def _labels(runs: list[RunRecord]) -> list[str]:
     for run, settings in zip(runs, flat, strict=True):
         groups[run.env, run.method].append(settings)
     usual = {
-        key: {name: Counter(s.get(name) for s in group).most_common(1)[0][0] for name in group[0]}
+        key: {name: Counter(s.get(name, _NONE) for s in group).most_common(1)[0][0] for name in _all_names(group)}
         for key, group in groups.items()
         if any(settings != group[0] for settings in group)
     }
     labels = []
     for run, settings in zip(runs, flat, strict=True):
         common = usual.get((run.env, run.method), settings)
-        other = [f"{name}={value}" for name, value in settings.items() if common.get(name) != value]
+        there = {name: settings.get(name, _NONE) for name in common}
+        other = [f"{name}={value}" for name, value in there.items() if common[name] != value]
         labels.append(f"{run.method} ({', '.join(other)})" if other else run.method)
     return labels
+
+
+def _all_names(group: list[dict[str, str]]) -> dict[str, None]:
+    """Of settings: another version may have had others."""
+    return dict.fromkeys(name for settings in group for name in settings)
 
 
 # --- what is odd ------------------------------------------------------------------------------------------------------
