@@ -239,3 +239,5 @@ def test_a_configuration_that_no_number_fits_is_left_out(tmp_path):
     found = collect([tmp_path])
     assert len(found.runs) == 1
     assert "not the configuration of a run. It is left out" in found.problems[0]
+    bad.unlink()
+    assert "has a record but no config.json" in collect([tmp_path]).problems[0]

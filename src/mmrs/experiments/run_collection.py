@@ -96,6 +96,8 @@ def _find(folders: Sequence[Path]) -> tuple[list[Path], list[Path], list[Path], 
                 runs[here], below[:] = None, []
             elif "job.json" in files:
                 tables[here], below[:] = None, []
+            elif "metrics.jsonl" in files:
+                problems.append(f"{here} has a record but no config.json to tell what it is of. It is left out.")
             if "sweep.json" in files:
                 sweeps[here / "sweep.json"] = None
             links += [path for name in below if (path := here / name).is_symlink()]

@@ -18,7 +18,7 @@ from mmrs.experiments.sweep.job import Outcome, record_error
 from mmrs.experiments.sweep.suites import Cell, in_order
 
 LOSSES = 10
-"""Deaths of a run's process, without a new checkpoint between them, after which the run counts as failed."""
+"""Deaths of a run's process, without a new checkpoint between them, beyond which the run counts as failed."""
 UNSEEN_WAIT = 15.0
 """Seconds until a run that ended elsewhere is looked for again: network disks show new files late."""
 BUSY_WAIT = 2.0
