@@ -15,7 +15,7 @@ from mmrs.report.stats import Estimate, GameTest, Scores
 METRIC = "game_return"
 """The human and the published scores are of whole games."""
 SCALES = {
-    "atari": "0 is a random player, 1 a human one (Wang et al. 2016), returns of whole games",
+    "atari": "0 is a random player, 1 a human one (Wang et al. 2016)",
     "bullet": "1 is the paper's PPO",
     "other": "0 is the lowest and 1 the highest run of each task on this page",
 }
