@@ -29,7 +29,7 @@ demo: $(DEMO_STAMP)
 test: check
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist worksteal -m "not slow"
 
-# Ray clusters whose nodes die, and other things of about a minute each.
+# Ray clusters whose workers and nodes die, and other things of about a minute each.
 test-slow: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow
 

@@ -230,6 +230,7 @@ def states(algorithm: Any) -> list[Any]:
     return algorithm.learner_group.foreach_learner(lambda learner: learner.bonus.get_state()["bytes"])
 
 
+@pytest.mark.slow
 @pytest.mark.ray
 def test_cluster(cluster: None, tmp_path: Any) -> None:
     """Two env runners and two learners: they train in step, lose a runner, go on, and come back from a checkpoint."""
