@@ -1,5 +1,6 @@
 """`docs/results/exploration.md` from the runs of `benchmarks.exploration`: every figure in it is computed here."""
 
+import textwrap
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,14 @@ def interval(values: list[float], digits: int = 2) -> str:
     return f"{mean:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
+def difference(a: list[float], b: list[float]) -> str:
+    """Of two means, with its bootstrap interval; the seeds of both are drawn independently."""
+    random = np.random.default_rng(1)
+    draws = [np.array(v)[random.integers(0, len(v), (10_000, len(v)))].mean(1) for v in (a, b)]
+    low, high = np.percentile(draws[0] - draws[1], [2.5, 97.5])
+    return f"{np.mean(a) - np.mean(b):.0f} [{low:.0f}, {high:.0f}]"
+
+
 def firsts(rows: list[Row]) -> list[float]:
     """Thousands of steps to the first success; the whole run where there was none."""
     return [(row["first"] or row["steps"]) / 1000 for row in rows]
@@ -89,9 +98,13 @@ def verdicts(cells: Cells) -> list[str]:
         solved = sum(row["success"] >= 0.95 for row in mine)
         said.append(f"KeyRooms, {name}: success of at least 0.95 in {solved} of {len(mine)} seeds (asked: 19 of 20).")
         for other in ("rnd", "re3"):
-            apart = bounds(firsts(mine))[1] < bounds(firsts(rows(KEY, other)))[0]
-            word = "before" if apart else "not clearly before"
-            said.append(f"KeyRooms, {name}: first success {word} {other}'s (intervals {'' if apart else 'not '}apart).")
+            theirs = firsts(rows(KEY, other))
+            apart = bounds(firsts(mine))[1] < bounds(theirs)[0]
+            said.append(
+                f"KeyRooms, {name}: first success at {interval(firsts(mine), 0)} thousand steps, {other}'s at "
+                f"{interval(theirs, 0)}: intervals {'' if apart else 'not '}apart, difference "
+                f"{difference(firsts(mine), theirs)} (asked: before it, intervals apart)."
+            )
     plain = np.mean([row["success"] for row in rows(KEY, "ppo")])
     said.append(f"KeyRooms, PPO alone: success {plain:.2f} (asked: at most 0.05).")
     mine = [row["success"] for row in rows(MULTI, "mmrs")]
@@ -103,10 +116,15 @@ def verdicts(cells: Cells) -> list[str]:
     return said
 
 
-def write_page(rows: list[Row], reading: str = "") -> str:
+def write_page(rows: list[Row]) -> str:
     """Write the page; what a person concludes from it is kept below the line that says so."""
     cells = grouped(rows)
-    parts = [HEAD, "## What was asked, and what came out\n", *[f"- {line}" for line in verdicts(cells)], ""]
+    parts = [
+        HEAD,
+        "## What was asked, and what came out\n",
+        *[textwrap.fill(f"- {line}", 118, subsequent_indent="  ") for line in verdicts(cells)],
+        "",
+    ]
     sections = [
         ("KeyRooms: one map, a key, a door", "main", KEY, ()),
         ("MultiRooms: a new map every episode (landmarks without their life-long weight)", "main", MULTI, ()),
@@ -121,5 +139,5 @@ def write_page(rows: list[Row], reading: str = "") -> str:
             parts += [f"## {title}\n", table(cells, study, env, also), ""]
     mark = "## What we read from it"
     kept = PAGE.read_text().split(mark)[1] if PAGE.exists() and mark in PAGE.read_text() else "\n"
-    PAGE.write_text("\n".join(parts) + mark + (reading or kept))
+    PAGE.write_text("\n".join(parts) + mark + kept)
     return str(PAGE)
