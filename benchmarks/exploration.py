@@ -1,7 +1,8 @@
 """Which form explores? Fresh seeds on the room worlds and on MiniGrid: success, when it first came, and ablations.
 
 `python -m benchmarks.exploration --study main --out runs.jsonl` runs what is missing from the file, many processes side
-by side (studies: main, noise, key, multi, tuning and minigrid, which need the extra `minigrid`); `--table runs.jsonl` writes `docs/results/exploration.md`.
+by side (studies: main, noise, key, multi, tuning and minigrid; the last two need the extra `minigrid`);
+`--table runs.jsonl` writes `docs/results/exploration.md`.
 """
 
 import argparse
