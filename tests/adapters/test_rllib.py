@@ -220,7 +220,7 @@ def cluster() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CUDA_VISIBLE_DEVICES", "")
         quiet = {"logging_level": "ERROR", "log_to_driver": False}
-        ray.init(num_cpus=4, include_dashboard=False, object_store_memory=100_000_000, **quiet)
+        ray.init("local", num_cpus=4, include_dashboard=False, object_store_memory=100_000_000, **quiet)
         yield
         ray.shutdown()
 

@@ -121,7 +121,7 @@ def test_slurm_jobs_finish_fail_and_get_lost(tmp_path):
             record.unlink()
         return len(found) == 3
 
-    assert sweeps.wait_for(done, 90)
+    assert sweeps.wait_for(done, 240)
     engine.close()
     assert [found[cell.name].kind for cell in cells] == ["finished", "failed", "lost"]
     assert "UnsupportedSpaceError" in found[cells[1].name].text
