@@ -17,6 +17,7 @@ from mmrs.experiments.report_build import build_report
 from mmrs.experiments.run_collection import collect
 from mmrs.report.report_data import ReportData
 
+GAMES = ("ALE/Alien-v5", "ALE/Breakout-v5", "HopperBulletEnv-v0", "CartPole-v1")
 KEYS = (
     *("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "grad_norm", "explained_variance", "seconds"),
     *("life_return", "game_return", "game_length", "bonus_advantage_share", "steps_per_second"),

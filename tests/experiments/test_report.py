@@ -10,21 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.experiments.run_folders import made, made_up, quiet, write_grid, write_run
+from tests.experiments.run_folders import GAMES, made, made_up, quiet, write_grid, write_run
 
 from mmrs.experiments.report import ReportConfig, report
 from mmrs.experiments.run_records import POINTS
 from mmrs.report.report_stats import FamilyStats, family_stats
 from mmrs.report.report_tables import score_tables, to_csv, to_latex, to_markdown
-
-GAMES = ("ALE/Alien-v5", "ALE/Breakout-v5", "HopperBulletEnv-v0", "CartPole-v1")
-
-
-@pytest.fixture(scope="module")
-def grid(tmp_path_factory):
-    root = tmp_path_factory.mktemp("grid")
-    write_grid(root, GAMES, ("none", "rnd", "mmrs"), seeds=3)
-    return root
 
 
 def test_cells_hold_every_seed_and_the_last_value(grid):

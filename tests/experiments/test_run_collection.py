@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.experiments.run_folders import made, made_up, quiet, write_grid, write_run
+from tests.experiments.run_folders import made, made_up, quiet, write_run
 
 from mmrs.errors import InputError
 from mmrs.experiments.attempts import mark_finished
@@ -20,15 +20,6 @@ from mmrs.experiments.report_build import build_report
 from mmrs.experiments.run_collection import collect
 from mmrs.experiments.run_records import POINTS
 from mmrs.report.report_tables import score_tables
-
-GAMES = ("ALE/Alien-v5", "ALE/Breakout-v5", "HopperBulletEnv-v0", "CartPole-v1")
-
-
-@pytest.fixture(scope="module")
-def grid(tmp_path_factory):
-    root = tmp_path_factory.mktemp("grid")
-    write_grid(root, GAMES, ("none", "rnd", "mmrs"), seeds=3)
-    return root
 
 
 def test_a_long_record_is_sampled_with_both_its_ends(tmp_path):

@@ -8,14 +8,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
+
+from mmrs.experiments.live import LiveView
 
 LINE_EVERY = 5.0
 """Seconds between plain lines."""
@@ -51,7 +51,7 @@ class Progress:
         return (self.total - self.step) / self.speed if self.speed else None
 
 
-class Display:
+class Display(LiveView):
     """Shows the progress of one or several runs; use as a context manager."""
 
     def __init__(
@@ -68,10 +68,9 @@ class Display:
         quiet: show nothing.
         clock: tells seconds.
         """
-        self.console = console or Console(stderr=True)
+        super().__init__(console, quiet)
         self.runs = {name: Progress(name, total) for name, total in runs.items()}
-        self.quiet, self.clock = quiet, clock
-        self._live: Live | None = None
+        self.clock = clock
         self._spoke = dict.fromkeys(self.runs, -LINE_EVERY)
 
     def update(self, name: str, row: Mapping[str, Any]) -> None:
@@ -81,24 +80,13 @@ class Display:
             return  # drawn by Live, a few times a second
         if not self.quiet and self.clock() - self._spoke[name] >= LINE_EVERY:
             self._spoke[name] = self.clock()
-            self.console.print(plain_line(self.runs[name]), highlight=False, markup=False, soft_wrap=True)
+            self.say(plain_line(self.runs[name]))
 
     def note(self, name: str, text: str) -> None:
         """Say once what happened to a run: "done", "stopped at ..."."""
         self.runs[name].note = text
         if not self.quiet and not self._live:
-            self.console.print(f"{name}: {text}", highlight=False, markup=False, soft_wrap=True)
-
-    def __enter__(self) -> Self:
-        if not self.quiet and self.console.is_terminal:
-            self._live = Live(get_renderable=self.draw, console=self.console, refresh_per_second=4)
-            self._live.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._live:
-            self._live.stop()
-            self._live = None
+            self.say(f"{name}: {text}")
 
     def draw(self) -> RenderableType:
         """The picture as it is now."""

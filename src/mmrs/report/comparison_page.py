@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from mmrs.envs.rooms_map import DOOR, GOAL, KEY, SIDE, START, WALL
-from mmrs.errors import InputError, MissingExtraError
+from mmrs.errors import InputError
 from mmrs.files import write_whole
 from mmrs.report.comparison_data import COLUMNS, COVERAGE, RETURN, STATES, SUCCESS, Comparison, Method
+from mmrs.report.template import load_template
 
 CHARTS = (
     (SUCCESS, "Success", "Share of the last hundred episodes that reached the goal."),
@@ -32,7 +33,7 @@ def render_comparison_page(comparison: Comparison) -> str:
         raise InputError("A comparison without methods shows nothing: name at least one.")
     film = base64.b64encode(comparison.film).decode() if comparison.film else ""
     return str(
-        _template().render(
+        load_template("comparison.html.jinja").render(
             comparison=comparison,
             columns=COLUMNS,
             rows=[(method.name, method.row()) for method in comparison.methods],
@@ -48,16 +49,6 @@ def render_comparison_page(comparison: Comparison) -> str:
 def write_comparison_page(path: Path, comparison: Comparison) -> Path:
     """Write the page whole or not at all; returns where it is."""
     return write_whole(path, render_comparison_page(comparison))
-
-
-def _template() -> Any:
-    try:
-        import jinja2  # noqa: PLC0415 (an optional extra)
-    except ImportError as error:
-        raise MissingExtraError("jinja2", "report") from error
-    loader = jinja2.PackageLoader("mmrs.report", "templates")
-    environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
-    return environment.get_template("comparison.html.jinja")
 
 
 def _chart(comparison: Comparison, column: str, title: str, about: str) -> dict[str, Any] | None:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from mmrs.errors import InputError, MissingExtraError
+from mmrs.errors import InputError
 from mmrs.files import write_whole
 from mmrs.report.maze_data import ResultData, TraceData, WalkData, label, portal_letter
 from mmrs.report.maze_settings import table_settings, walk_settings
 from mmrs.report.maze_text import LIMITS, benchmark_row, verdict
+from mmrs.report.template import load_template
 
 LARGEST_MAZE = 255
 """States travel as 16-bit numbers."""
@@ -29,7 +30,7 @@ def render_maze_page(trace: TraceData, result: ResultData | None = None) -> str:
     lifelong = trace.runs[0].options.lifelong
     portals = [_portal(index, pair, trace.size) for index, pair in enumerate(trace.portals)]
     return str(
-        _template().render(
+        load_template("maze.html.jinja").render(
             maze_name=f"{trace.size} × {trace.size} {trace.kind} maze",
             seed=trace.seed,
             agents=[_agent(walk) for walk in trace.runs],
@@ -51,16 +52,6 @@ def render_maze_page(trace: TraceData, result: ResultData | None = None) -> str:
 def write_maze_page(path: Path, trace: TraceData, result: ResultData | None = None) -> Path:
     """Write the page whole or not at all; returns where it is."""
     return write_whole(path, render_maze_page(trace, result))
-
-
-def _template() -> Any:
-    try:
-        import jinja2  # noqa: PLC0415 (an optional extra)
-    except ImportError as error:
-        raise MissingExtraError("jinja2", "report") from error
-    loader = jinja2.PackageLoader("mmrs.report", "templates")
-    environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
-    return environment.get_template("maze.html.jinja")
 
 
 def _charts(scope: str) -> tuple[tuple[str, str, str], ...]:

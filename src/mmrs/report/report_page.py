@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from mmrs.errors import MissingExtraError
 from mmrs.report.paper_scores import CLAIMS
 from mmrs.report.published_scores import SOURCES
 from mmrs.report.report_curves import curve_panels
 from mmrs.report.report_data import FAMILIES, Cell, ReportData, method_label, metric_label, short
 from mmrs.report.report_stats import SCALES, FamilyStats
 from mmrs.report.report_tables import ScoreTable
+from mmrs.report.template import load_template
 
 
 def render_report(report: ReportData, tables: list[ScoreTable], stats: dict[str, FamilyStats | str]) -> str:
     """The page as text."""
     cells = [_cell(cell) for cell in report.cells.values()]
     return str(
-        _template().render(
+        load_template("report.html.jinja", method=method_label, metric=metric_label, short=short).render(
             report=report,
             title=" and ".join(report.suites) or "runs",
             counts=_counts(report),
@@ -35,17 +35,6 @@ def render_report(report: ReportData, tables: list[ScoreTable], stats: dict[str,
                   "cells": cells},
         )
     )  # fmt: skip
-
-
-def _template() -> Any:
-    try:
-        import jinja2  # noqa: PLC0415 (an optional extra)
-    except ImportError as error:
-        raise MissingExtraError("jinja2", "report") from error
-    loader = jinja2.PackageLoader("mmrs.report", "templates")
-    environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters |= {"method": method_label, "metric": metric_label, "short": short}
-    return environment.get_template("report.html.jinja")
 
 
 def _counts(report: ReportData) -> list[tuple[str, str]]:

@@ -44,7 +44,7 @@ class Embedding(nn.Module):
 
     def embed(self, obs: Tensor) -> Tensor:
         """``[B, d]`` of observations ``[B, *obs]``, in one pass."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not implement embed().")
 
     def forward(self, obs: Tensor) -> Tensor:
         """``[B, d]`` of observations ``[B, *obs]``, in chunks and without gradients."""
@@ -53,11 +53,11 @@ class Embedding(nn.Module):
 
     def batches(self, rollout: Rollout, batch_size: int, generator: torch.Generator) -> list[Tensor]:
         """Minibatches of one pass over a rollout."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} is not trained.")
 
     def loss(self, rollout: Rollout, batch: Tensor, generator: torch.Generator) -> Tensor:
         """Mean loss of a minibatch."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} is not trained.")
 
 
 class RandomEmbedding(Embedding):

@@ -10,15 +10,14 @@ import os
 import time
 from collections import Counter
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from mmrs.experiments.display import Progress, duration, overview, short_count
+from mmrs.experiments.live import LiveView
 from mmrs.experiments.sweep.schedule import Job, Schedule
 
 LINE_EVERY = 10.0
@@ -30,8 +29,10 @@ MOST_ROWS = 24
 _TAIL = 1 << 14
 
 
-class SweepTable:
+class SweepTable(LiveView):
     """Shows a schedule; use as a context manager and call `refresh` often."""
+
+    redraws_per_second = 2.0
 
     def __init__(self, title: str, schedule: Schedule, *, console: Console | None = None, quiet: bool = False) -> None:
         """Args:
@@ -40,13 +41,12 @@ class SweepTable:
         console: to draw on; None: standard error.
         quiet: show nothing.
         """
-        self.title, self.schedule, self.quiet = title, schedule, quiet
-        self.console = console or Console(stderr=True)
+        super().__init__(console, quiet)
+        self.title, self.schedule = title, schedule
         self.rows: dict[str, dict[str, Any]] = {}
         self._began, self._done_before = time.monotonic(), self._steps_done()
         self._looked = self._spoke = -LINE_EVERY
         self._errors: dict[str, str] = {}
-        self._live: Live | None = None
 
     def refresh(self) -> None:
         """Look at the runs and say what is new."""
@@ -59,7 +59,7 @@ class SweepTable:
         self._tell_errors()
         if self._live is None and now - self._spoke >= LINE_EVERY:
             self._spoke = now
-            self._say(self.summary())
+            self.say(self.summary())
 
     def summary(self) -> str:
         """Where the sweep stands, in a line."""
@@ -87,26 +87,12 @@ class SweepTable:
             shown.append(Text(f"and {len(at_work) - MOST_ROWS} more at work", style="dim"))
         return Group(*shown)
 
-    def __enter__(self) -> Self:
-        if not self.quiet and self.console.is_terminal:
-            self._live = Live(get_renderable=self.draw, console=self.console, refresh_per_second=2)
-            self._live.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._live:
-            self._live.stop()
-            self._live = None
-
     def _tell_errors(self) -> None:
         for name, job in self.schedule.jobs.items():
             if job.error and self._errors.get(name) != job.error:
                 last = job.error.strip().splitlines()[-1]
-                self._say(f"{name}: {'failed for good' if job.state == 'failed' else 'will be tried again'}: {last}")
+                self.say(f"{name}: {'failed for good' if job.state == 'failed' else 'will be tried again'}: {last}")
             self._errors[name] = job.error
-
-    def _say(self, text: str) -> None:
-        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def _steps_total(self) -> int:
         return sum(_steps(job) for job in self.schedule.jobs.values() if job.state != "failed")
