@@ -22,11 +22,11 @@ from mmrs.experiments.presets import default_config
 
 Job = tuple[str, str, int, int]
 """Engine ("mmrs" or "sb3"), environment, seed, steps."""
-BULLET = ("HopperBulletEnv-v0", "HalfCheetahBulletEnv-v0")
-JOBS: list[Job] = [
-    *((engine, env, seed, 500_000) for seed in range(3) for env in BULLET for engine in ("mmrs", "sb3")),
-    *(("mmrs", "CartPole-v1", seed, 100_000) for seed in range(3)),
+BULLET = ("HalfCheetahBulletEnv-v0", "HopperBulletEnv-v0")
+JOBS: list[Job] = [  # the longest first
+    *((engine, env, seed, 500_000) for env in BULLET for engine in ("sb3", "mmrs") for seed in range(8)),
     *(("mmrs", "InvertedPendulumBulletEnv-v0", seed, 300_000) for seed in range(3)),
+    *(("mmrs", "CartPole-v1", seed, 100_000) for seed in range(3)),
 ]
 
 
@@ -65,14 +65,15 @@ def run_sb3(job: Job, out: Path) -> None:
 
         def _on_rollout_end(self) -> None:
             episodes = self.model.ep_info_buffer
-            if episodes and self.num_timesteps // 1024 % 10 == 0:
+            if episodes and (self.num_timesteps // 1024 % 10 == 0 or self.num_timesteps >= steps):
                 write(out, job, self.num_timesteps, float(np.mean([e["r"] for e in episodes])), began)
 
     envs = VecNormalize(make_vec_env(env, 8, seed=seed), gamma=numbers.gamma)
     model = PPO(
         "MlpPolicy", envs, learning_rate=lambda left: numbers.learning_rate * left, n_steps=128, batch_size=256,
         n_epochs=numbers.epochs, gamma=numbers.gamma, gae_lambda=numbers.gae_lambda, clip_range=numbers.clip,
-        clip_range_vf=numbers.clip, ent_coef=numbers.entropy_weight, vf_coef=numbers.value_weight,
+        clip_range_vf=numbers.clip, ent_coef=numbers.entropy_weight,
+        vf_coef=numbers.value_weight / 2,  # our value loss is half the squared error, as in the cited code
         max_grad_norm=numbers.max_grad_norm, seed=seed, device="cpu",
         policy_kwargs={"optimizer_kwargs": {"eps": numbers.adam_eps}},
     )  # fmt: skip

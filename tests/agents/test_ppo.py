@@ -142,3 +142,56 @@ def test_the_learning_rate_falls_linearly():
     )  # fmt: skip
     ppo.update(batch, progress=0.75)
     assert ppo.optimizer.param_groups[0]["lr"] == pytest.approx(0.25)
+
+
+def spelt_out_loss(ppo, batch):
+    """The objective as the paper of PPO writes it, left to torch to differentiate."""
+    config, clip = ppo.config, ppo.config.clip
+    parameters, values = ppo.network(ppo.observation.features(batch.obs))
+    log_prob, entropy = ppo.network.log_prob(parameters, batch.actions)
+    ratio = (log_prob - batch.log_prob).exp()
+    bounded = ratio.clamp(1 - clip, 1 + clip)
+    policy = -torch.minimum(ratio * batch.advantages, bounded * batch.advantages).mean()
+    error = (values - batch.returns).square()
+    if config.clip_values:
+        near = batch.values + (values - batch.values).clamp(-clip, clip)
+        error = torch.maximum(error, (near - batch.returns).square())
+    value = 0.5 * error.mean(0).sum()
+    return policy, value, entropy.mean(), policy + config.value_weight * value - config.entropy_weight * entropy.mean()
+
+
+@pytest.mark.parametrize("clip_values", [True, False])
+@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize(
+    "action", [spaces.Discrete(3), spaces.MultiDiscrete([2, 4]), spaces.Box(-1, 1, (2,))], ids=lambda a: str(a)[:8]
+)
+@pytest.mark.parametrize("shape", [(4,), (40, 40)], ids=["vector", "image"])
+def test_the_gradient_is_that_of_the_objective(shape, action, heads, clip_values):
+    image = len(shape) == 2
+    observation = observation_spec(
+        spaces.Box(0, 255, shape, np.uint8) if image else spaces.Box(-9, 9, shape, np.float32)
+    )
+    torch.manual_seed(0)
+    network = ActorCritic(observation, action_spec(action), heads)
+    config = PPOConfig(clip_values=clip_values, max_grad_norm=1e9, entropy_weight=0.3)
+    ppo = PPO(network, observation, config, torch.Generator())
+    with torch.no_grad():
+        ppo.weights.add_(0.1 * torch.randn(ppo.weights.shape))
+        obs = torch.randint(0, 256, (64, *shape), dtype=torch.uint8) if image else torch.randn(64, *shape)
+        parameters, values = ppo.forward(obs)
+        actions = network.sample(parameters, torch.randn_like(parameters))
+        log_prob, _ = network.log_prob(parameters, actions)
+        # Some ratios and some values lie within their bounds, some beyond on either side.
+        batch = Batch(
+            obs, actions, log_prob + 0.2 * torch.randn(64), values + 0.2 * torch.randn(64, heads),
+            values + torch.randn(64, heads), torch.randn(64),
+        )  # fmt: skip
+    policy, value, entropy, loss = spelt_out_loss(ppo, batch)
+    ppo.weights.grad.zero_()
+    loss.backward()
+    wanted = ppo.weights.grad.clone()
+    ppo._batch = batch
+    measured = ppo._step(torch.arange(64))
+    assert measured[4] > 0.1  # clipped
+    torch.testing.assert_close(ppo.weights.grad, wanted, rtol=1e-4, atol=1e-6 * float(wanted.abs().max()) + 1e-7)
+    torch.testing.assert_close(measured[:3], torch.stack([policy, value, entropy]).detach(), rtol=1e-5, atol=1e-6)

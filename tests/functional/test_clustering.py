@@ -168,3 +168,16 @@ def test_extreme_scales_stay_usable(scale, width):
     labels = kmeans(x, every(x), 4, seeded())
     assert labels.min() >= 0
     assert labels.max() < 4
+
+
+@pytest.mark.parametrize(("states", "distinct", "size"), [(60, 60, 3), (200, 200, 100), (40, 5, 4)])
+def test_a_set_alone_is_clustered_as_in_company(states, distinct, size):
+    points = torch.randn(1, distinct, size, generator=seeded(3)).repeat(1, states // distinct, 1)
+    draws = clustering.draw_starts(1, 8, seeded(4))
+    alone = clustering.kmeans_from(points, every(points), draws)
+    pair = points.repeat(2, 1, 1)
+    together = clustering.kmeans_from(pair, every(pair), draws.repeat(1, 2, 1))
+    assert torch.equal(alone.expand(2, -1), together)
+    padded = torch.cat([points, torch.full_like(points[:, :3], 1e3)], 1)
+    mask = torch.arange(padded.shape[1]).unsqueeze(0) < points.shape[1]
+    assert torch.equal(clustering.kmeans_from(padded, mask, draws)[:, :-3], alone)

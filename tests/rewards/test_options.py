@@ -70,7 +70,7 @@ def test_an_interrupted_update_leaves_compute_pure(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mmrs.rewards.mmrs.gradient_step", interrupted)
+    monkeypatch.setattr(bonus.optimizer, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         bonus.update(rollout)
     before = {k: v.clone() for k, v in bonus.state_dict().items() if isinstance(v, torch.Tensor)}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor
 
+from mmrs.functional.ppo import clipped_policy_loss, clipped_value_loss
 from mmrs.nets.actor_critic import ActorCritic
 from mmrs.nets.capture import Captured, set_learning_rate
 from mmrs.nets.flat import flatten_parameters
@@ -114,33 +115,29 @@ class PPO:
         for field in fields(Batch):
             getattr(held, field.name).copy_(getattr(batch, field.name))
 
+    @torch.no_grad()
     def _step(self, index: Tensor) -> Tensor:
         """One gradient step on a minibatch; returns its measurements."""
         batch, config = self._batch, self.config
         assert batch is not None
-        parameters, values = self.forward(batch.obs[index])
-        log_prob, entropy = self.network.log_prob(parameters, batch.actions[index])
+        actions, share = batch.actions[index], 1.0 / len(index)
+        with torch.autocast(index.device.type, torch.bfloat16, enabled=config.bf16):
+            parameters, values, pull = self.network.with_pull(self.observation.features(batch.obs[index]))
+        log_prob, entropy = self.network.log_prob(parameters, actions)
         log_ratio = log_prob - batch.log_prob[index]
-        ratio, advantage = log_ratio.exp(), batch.advantages[index]
-        clipped = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
-        policy_loss = -torch.minimum(ratio * advantage, clipped * advantage).mean()
-        value_loss = self._value_loss(values, batch.values[index], batch.returns[index])
-        loss = policy_loss + config.value_weight * value_loss - config.entropy_weight * entropy.mean()
+        ratio = log_ratio.exp()
+        policy_loss, by_log_prob = clipped_policy_loss(ratio, batch.advantages[index], config.clip)
+        bound = config.clip if config.clip_values else None
+        value_loss, by_values = clipped_value_loss(values, batch.values[index], batch.returns[index], bound)
         self.optimizer.zero_grad(set_to_none=False)
-        loss.backward()
+        by_entropy = -config.entropy_weight * share
+        by_parameters = self.network.pull_log_prob(parameters, actions, by_log_prob * share, by_entropy)
+        pull(by_parameters, by_values * (config.value_weight * share))
         norm = self._clip_gradient()
         self.optimizer.step()
-        with torch.no_grad():
-            kl = (ratio - 1.0 - log_ratio).mean()  # unbiased and never negative
-            outside = ((ratio - 1.0).abs() > config.clip).float().mean()
-            return torch.stack([policy_loss.detach(), value_loss.detach(), entropy.mean().detach(), kl, outside, norm])
-
-    def _value_loss(self, values: Tensor, old: Tensor, returns: Tensor) -> Tensor:
-        error = (values - returns).square()
-        if self.config.clip_values:
-            near = old + (values - old).clamp(-self.config.clip, self.config.clip)
-            error = torch.maximum(error, (near - returns).square())
-        return 0.5 * error.mean(0).sum()
+        kl = ratio - 1.0 - log_ratio  # unbiased and never negative
+        outside = ((ratio - 1.0).abs() > config.clip).float()
+        return torch.cat([torch.stack([policy_loss, value_loss.sum(1), entropy, kl, outside]).mean(1), norm.view(1)])
 
     def _clip_gradient(self) -> Tensor:
         """Bound the gradient; returns the norm it had."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from mmrs.functional.clustering_cpu import kmeans_of_one
 from mmrs.functional.neighbours import centred
 
 TRIALS = 8
@@ -45,6 +46,8 @@ def kmeans_from(x: Tensor, mask: Tensor, draws: Tensor, iterations: int = 10) ->
     weight = mask.to(x.dtype)
     if x.shape[-1] > 2 * DIRECTIONS and not x.is_cuda:
         x = x @ _main_directions(x * weight.unsqueeze(-1))
+    if len(x) == 1 and not x.is_cuda and x.shape[1] <= TABLE_STATES and bool(mask.all()):
+        return kmeans_of_one(x[0], draws[:, 0], iterations).unsqueeze(0)
     held = x * weight.unsqueeze(-1)  # padding adds nothing to a cluster's sum
     centres = _plus_plus(held, weight, draws)
     labels = _nearest(x, centres)

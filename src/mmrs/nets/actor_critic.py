@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as nnf
 
-from mmrs.functional.distributions import choice_log_prob, gaussian_log_prob, sample_choices
+from mmrs.functional.distributions import (
+    choice_log_prob,
+    choice_slope,
+    gaussian_log_prob,
+    gaussian_slope,
+    sample_choices,
+)
+from mmrs.nets.dense import TanhLayers, dense_with_pull
 from mmrs.nets.encoders import PIXEL_SCALE
 from mmrs.nets.init import orthogonal
+from mmrs.nets.pull import add_gradient, with_pull
 from mmrs.spaces import ActionSpec, ObservationSpec
 
 
@@ -60,6 +70,32 @@ class ActorCritic(nn.Module):
             return choice_log_prob(parameters, actions, self.action.choices)
         return gaussian_log_prob(parameters, self.log_std, actions)
 
+    def with_pull(self, x: Tensor) -> tuple[Tensor, Tensor, Callable[[Tensor, Tensor], object]]:
+        """As `forward`, with the way back from a loss' slopes by parameters and values to all weights."""
+        if not self.is_image:
+            parameters, pull_policy = dense_with_pull(x, list(self.policy))  # type: ignore[call-overload]
+            values, pull_value = dense_with_pull(x, list(self.value))  # type: ignore[call-overload]
+
+            def pull(by_parameters: Tensor, by_values: Tensor) -> None:
+                pull_policy(by_parameters)
+                pull_value(by_values)
+
+            return parameters, values, pull
+        both, pull_both = with_pull(lambda x: torch.cat(self(x), 1).float(), x)
+        parameters, values = both.split([self.action.size, self.value_heads], 1)
+        return parameters, values, lambda p, v: pull_both(torch.cat([p, v], 1))
+
+    def pull_log_prob(self, parameters: Tensor, actions: Tensor, by_log_prob: Tensor, by_entropy: float) -> Tensor:
+        """A loss' slope by the parameters, from those by log probability ``[B]`` and by entropy (one number).
+
+        The spread of a Gaussian is a weight itself: the slope by it is added to its gradient.
+        """
+        if self.action.choices:
+            return choice_slope(parameters, actions, self.action.choices, by_log_prob, by_entropy)
+        by_mean, by_spread = gaussian_slope(parameters, self.log_std, actions, by_log_prob, by_entropy)
+        add_gradient(self.log_std, by_spread)
+        return by_mean
+
 
 class ConvTrunk(nn.Module):
     """8x8 Conv. 32, 4x4 Conv. 64, 3x3 Conv. 32, Dense 512, all ReLU; strides 4, 2, 1 as in the cited code."""
@@ -91,8 +127,8 @@ def _convolve_relu(x: Tensor, weight: Tensor, layer: nn.Conv2d) -> Tensor:
     return nnf.relu_(nnf.conv2d(x, weight, layer.bias, layer.stride))
 
 
-def _tanh_layers(size: int, out: int, gain: float) -> nn.Sequential:
-    return nn.Sequential(
+def _tanh_layers(size: int, out: int, gain: float) -> TanhLayers:
+    return TanhLayers(
         orthogonal(nn.Linear(size, 64)),
         nn.Tanh(),
         orthogonal(nn.Linear(64, 64)),

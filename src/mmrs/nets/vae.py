@@ -10,10 +10,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as nnf
 
+from mmrs.nets.dense import TanhLayers, dense, dense_with_pull
+from mmrs.nets.pull import Pull, with_pull
 from mmrs.spaces import ObservationSpec
 
 LEAK = 0.01
 """# Unstated: the slope of LeakyReLU; torch's default."""
+
+LOG_VARIANCE = (-20.0, 10.0)
+"""Beyond these a log variance overflows its exponential or stops every gradient."""
 
 
 Statistics = Literal["running", "batch", "learn"]
@@ -47,12 +52,23 @@ class ImageEncoder(nn.Module):
 
     def forward(self, x: Tensor, statistics: Statistics = "running") -> tuple[Tensor, Tensor]:
         """Mean and log variance ``[B, latent]`` of normalised images ``[B, C, H, W]``."""
+        x = self._convolve(x, statistics)
+        return self.mean(x), self.log_variance(x)
+
+    def with_pull(self, x: Tensor) -> tuple[Tensor, Pull]:
+        """Mean and log variance in one ``[B, 2 latent]`` while learning, and the way back."""
+        return with_pull(lambda x: torch.cat(self(x, "learn"), 1), x)
+
+    def mean_of(self, x: Tensor, statistics: Statistics = "running") -> Tensor:
+        """The mean alone."""
+        return self.mean(self._convolve(x, statistics))  # type: ignore[no-any-return]
+
+    def _convolve(self, x: Tensor, statistics: Statistics) -> Tensor:
         for i, (convolve, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
             x = _batch_norm(convolve(x), norm, statistics)  # type: ignore[arg-type]
             if i < 3:  # no activation after the last convolution in the table
                 x = nnf.leaky_relu_(x, LEAK)
-        x = x.flatten(1)
-        return self.mean(x), self.log_variance(x)
+        return x.flatten(1)
 
 
 class ImageDecoder(nn.Module):
@@ -108,8 +124,19 @@ class VectorEncoder(nn.Module):
 
     def forward(self, x: Tensor, statistics: Statistics = "running") -> tuple[Tensor, Tensor]:  # noqa: ARG002 (same call)
         """Mean and log variance ``[B, latent]`` of vectors ``[B, size]``."""
-        mean, log_variance = self.heads(self.trunk(x)).chunk(2, 1)
+        mean, log_variance = dense(x, (*self.trunk, self.heads)).chunk(2, 1)
         return mean, log_variance
+
+    def with_pull(self, x: Tensor) -> tuple[Tensor, Pull]:
+        """Mean and log variance in one ``[B, 2 latent]``, and the way back."""
+        return dense_with_pull(x, (*self.trunk, self.heads))
+
+    def mean_of(self, x: Tensor, statistics: Statistics = "running") -> Tensor:  # noqa: ARG002 (same call)
+        """The mean alone. Nothing stands between the last two layers: composed, they are a tenth of the arithmetic."""
+        *hidden, last = self.trunk
+        latent = self.heads.out_features // 2
+        weight, bias = self.heads.weight[:latent], self.heads.bias[:latent]
+        return nnf.linear(dense(x, hidden), weight @ last.weight, weight @ last.bias + bias)  # type: ignore[operator]
 
 
 class VAE(nn.Module):
@@ -124,7 +151,7 @@ class VAE(nn.Module):
             self.encoder, self.decoder = ImageEncoder(spec, latent), ImageDecoder(spec, latent)
         else:
             self.encoder = VectorEncoder(spec.size, latent)
-            self.decoder = nn.Sequential(
+            self.decoder = TanhLayers(
                 nn.Linear(latent, 32), nn.Tanh(), nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, spec.size)
             )
 
@@ -135,13 +162,49 @@ class VAE(nn.Module):
     def encode(self, x: Tensor, statistics: Statistics = "running") -> tuple[Tensor, Tensor]:
         """Mean and log variance of the latent of normalised observations."""
         mean, log_variance = self.encoder(x, statistics)
-        # A log variance beyond these overflows its exponential or stops every gradient.
-        return mean, log_variance.clamp(-20.0, 10.0)
+        return mean, log_variance.clamp(*LOG_VARIANCE)
+
+    def encode_mean(self, x: Tensor, statistics: Statistics = "running") -> Tensor:
+        """The mean alone, cheaper."""
+        out: Tensor = self.encoder.mean_of(x, statistics)  # type: ignore[operator]
+        return out
 
     def decode(self, z: Tensor) -> Tensor:
         """Reconstruction of a latent, in normalised units."""
         out: Tensor = self.decoder(z)
         return out
+
+    @torch.no_grad()
+    def backward(self, x: Tensor, noise: Tensor, decoder_variance: float) -> tuple[Tensor, Tensor]:
+        """Add the gradient of the batch's mean of Eq. (15) (`vae_loss`), slope by slope, to that of the weights.
+
+        Args:
+            x: normalised observations ``[B, *obs]``.
+            noise: ``[B, latent]``, normal, of the latents.
+            decoder_variance: of p(s|z).
+
+        Returns:
+            Mean KL and mean squared error of the batch.
+        """
+        share = 1.0 / len(x)
+        out, pull_encoder = self.encoder.with_pull(x)  # type: ignore[operator]
+        mean, unbounded = out.chunk(2, 1)
+        log_variance = unbounded.clamp(*LOG_VARIANCE)
+        spread = (0.5 * log_variance).exp()
+        drawn, variance = spread * noise, spread.square()
+        reconstruction, pull_decoder = self._decode_with_pull(mean + drawn)
+        away = reconstruction - x
+        by_z = pull_decoder(away * (share / decoder_variance))
+        by_mean = torch.add(by_z, mean, alpha=share)
+        by_log_variance = (by_z * drawn).add_(variance, alpha=share).sub_(share).mul_(0.5)
+        pull_encoder(torch.cat([by_mean, by_log_variance * (unbounded == log_variance)], 1))
+        kl = 0.5 * (share * (variance + mean.square() - log_variance).sum() - mean.shape[1])
+        return kl, away.square().mean()
+
+    def _decode_with_pull(self, z: Tensor) -> tuple[Tensor, Pull]:
+        if isinstance(self.decoder, TanhLayers):
+            return dense_with_pull(z, list(self.decoder), to_input=True)
+        return with_pull(self.decoder, z, to_input=True)
 
 
 def _after_convolutions(side: int) -> int:

@@ -13,15 +13,15 @@ from torch.nn import functional as nnf
 
 from mmrs.functional.clustering import draw_starts, kmeans, kmeans_from
 from mmrs.functional.fairness import gain
-from mmrs.functional.losses import gaussian_kl, novelty, vae_loss
+from mmrs.functional.losses import novelty
 from mmrs.nets.capture import Captured
 from mmrs.nets.encoders import in_chunks
 from mmrs.nets.init import drawn_from
 from mmrs.nets.norm import ControlNorm
-from mmrs.nets.vae import VAE
+from mmrs.nets.vae import VAE, Statistics
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
 from mmrs.rewards.control import CLIP, learn_control
-from mmrs.rewards.learning import adam, decay_learning_rate, gradient_step, minibatches
+from mmrs.rewards.learning import adam, decay_learning_rate, minibatches
 from mmrs.rewards.mmrs_config import MMRSConfig, resolve
 from mmrs.rewards.scaled import RunningScale
 from mmrs.rewards.visits import count_visits, initial_counts
@@ -85,12 +85,12 @@ class MMRS(IntrinsicReward):
 
         def encode(obs: Tensor) -> Tensor:
             x = self._inputs(obs)
-            mean, log_variance = self.vae.encode(x, "batch" if config.batch_statistics else "running")
-            z = (
-                mean
-                if config.latent == "mean"
-                else mean + (0.5 * log_variance).exp() * _noise(tuple(mean.shape), generator, mean.device)
-            )
+            statistics: Statistics = "batch" if config.batch_statistics else "running"
+            if config.latent == "mean":
+                z = self.vae.encode_mean(x, statistics)
+            else:
+                mean, log_variance = self.vae.encode(x, statistics)
+                z = mean + (0.5 * log_variance).exp() * _noise(tuple(mean.shape), generator, mean.device)
             if not config.lambda_l:
                 return z
             error = novelty(x, self.vae.decode(z), average=config.novelty == "mean")  # Eq. (16)
@@ -161,14 +161,13 @@ class MMRS(IntrinsicReward):
     def _step(self, obs: Tensor, noise: Tensor) -> Tensor:
         """One gradient step; returns mean KL and mean squared error of the batch."""
         x = self._inputs(obs)
-        mean, log_variance = self.vae.encode(x, "learn")
-        z = mean + (0.5 * log_variance).exp() * noise
-        reconstruction = self.vae.decode(z)
         # KL.sum() + MSE.mean() over a batch is, up to a factor that Adam ignores, the loss with this variance.
         variance = 0.5 * x.numel() if self.config.author_loss else self.config.decoder_variance
-        gradient_step(self, vae_loss(x, reconstruction, mean, log_variance, variance).mean())  # Eq. (15)
-        error = (x - reconstruction).detach().square().mean()
-        return torch.stack([gaussian_kl(mean, log_variance).detach().mean(), error])
+        assert self.optimizer is not None
+        self.optimizer.zero_grad(set_to_none=False)
+        kl, error = self.vae.backward(x, noise, variance)
+        self.optimizer.step()
+        return torch.stack([kl, error])
 
 
 def _stand_ins(visited: Tensor) -> Tensor:

@@ -1,0 +1,66 @@
+"""k-means of one set on the CPU: the steps of the batched form in NumPy's cheaper calls, at half of the time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Values = NDArray[Any]
+
+
+def kmeans_of_one(x: Tensor, draws: Tensor, iterations: int) -> Tensor:
+    """Labels ``[L]`` of states ``[L, d]``, centred, no padding; `draws` are the ``[k, trials]`` of `kmeans_from`."""
+    lengths, ones = x.square().sum(1, keepdim=True), torch.ones(len(x), 1, dtype=x.dtype)
+    # Squared distances as one product of widened rows, which spares three passes over the table.
+    table = torch.cat([-2.0 * x, lengths, ones], 1) @ torch.cat([x, ones, lengths], 1).t()
+    rounding = 16.0 * torch.finfo(x.dtype).eps * float(lengths.max())
+    picks = _plus_plus(table.clamp_min_(0.0).numpy(), draws.to(x.dtype).numpy(), rounding)
+    centres = x[torch.from_numpy(picks)]
+    points = torch.cat([x, ones], 1)  # their sums over a cluster give its size as well
+    labels = _nearest(points, centres)
+    for _ in range(iterations):
+        centres = _means(points, labels, centres)
+        previous, labels = labels, _nearest(points, centres)
+        if np.array_equal(previous, labels):
+            break  # settled: more passes change nothing
+    return torch.from_numpy(labels)
+
+
+def _plus_plus(table: Values, draws: Values, rounding: float) -> Values:
+    """Indices of the first centres, k at most: greedy k-means++.
+
+    Where fewer states are distinct than there are draws it stops with the last of them. Two centres in one place would
+    differ by their rounding alone, and so would the labels of equal states.
+    """
+    picks: list[int] = []
+    nearest = np.ones(len(table), table.dtype)
+    for draw in draws:
+        total = nearest.cumsum()
+        pick = np.minimum(total.searchsorted(draw * total[-1], "right"), len(table) - 1)
+        closer = table[pick]  # [trials, L]
+        if picks:
+            np.minimum(closer, nearest, out=closer)
+        best = closer.sum(1).argmin()
+        nearest = closer[best]
+        picks.append(pick[best])
+        if nearest.max() <= rounding:
+            break
+    return np.array(picks)
+
+
+def _nearest(points: Tensor, centres: Tensor) -> Values:
+    """Label of the nearest centre, ``[L]``; a state's own length is the same for every centre and is left out."""
+    widened = torch.cat([-2.0 * centres, centres.square().sum(1, keepdim=True)], 1)
+    labels: Values = (points @ widened.t()).numpy().argmin(1)
+    return labels
+
+
+def _means(points: Tensor, labels: Values, centres: Tensor) -> Tensor:
+    """Mean state of each cluster; an empty cluster keeps the centre it had."""
+    sums = points.new_zeros(len(centres), points.shape[1]).index_add_(0, torch.from_numpy(labels), points)
+    sizes = sums[:, -1:]
+    return torch.where(sizes > 0, sums[:, :-1] / sizes.clamp_min(1), centres)
