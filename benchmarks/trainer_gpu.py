@@ -1,9 +1,12 @@
 """The trainer on a GPU: PPO + MMRS beside environments that only step and a plain eager PPO, in one run.
 
-Run it with `python -m benchmarks.trainer_gpu` on a machine with a GPU; elsewhere it says that there is none.
+All take turns of a second or two in one process, and rates are compared turn by turn: other work on the machine slows
+them alike. Then eight such processes take their turns together. Run it with `python -m benchmarks.trainer_gpu` on a
+machine with a GPU; elsewhere it says that there is none.
 """
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -17,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from ale_py.vector_env import AtariVectorEnv
 
 from benchmarks.eager_ppo import EagerPPO
 from benchmarks.timing import machine, print_table, write_results
@@ -24,17 +28,23 @@ from mmrs.envs.make import make_envs
 from mmrs.experiments.build import build_trainer
 from mmrs.experiments.presets import default_config
 
-GAME, ENVS, STEPS = "ALE/Alien-v5", 8, 128
+GAME, ROM, ENVS, STEPS = "ALE/Alien-v5", "alien", 8, 128
 ROLLOUT = ENVS * STEPS
+WARM_UP = 8
+"""Rollouts before the clock: graphs are captured in the first ones."""
+KINDS = {"raw": "stepping only", "mmrs": "PPO + MMRS", "ppo": "PPO", "eager": "eager PPO, no bonus"}
 
 
 def raw(threads: int | None) -> Iterator[None]:
-    """Only stepping, with random actions."""
-    envs = make_envs(GAME, ENVS, threads=threads)
-    envs.reset(0)
+    """Only stepping: `AtariVectorEnv` itself, with random actions."""
+    envs = AtariVectorEnv(
+        ROM, ENVS, img_height=84, img_width=84, grayscale=True, stack_num=4, frameskip=4, maxpool=True,
+        autoreset_mode="SameStep", life_loss_info=True, reward_clipping=False, num_threads=threads or 0,
+    )  # fmt: skip
+    envs.reset(seed=np.arange(ENVS))
     random = np.random.default_rng(0)
     while True:
-        for actions in random.integers(envs.action_space.n, size=(STEPS, ENVS)):
+        for actions in random.integers(envs.single_action_space.n, size=(STEPS, ENVS)):
             envs.step(actions)
         yield
 
@@ -60,19 +70,6 @@ def eager(threads: int | None) -> Iterator[None]:
         yield
 
 
-def rate(job: Iterator[None], seconds: float, warm_up: int = 8) -> float:
-    """Agent steps a second over at least `seconds`, warmed up."""
-    for _ in range(warm_up):
-        next(job)
-    torch.cuda.synchronize()
-    began, rollouts = time.perf_counter(), 0
-    while time.perf_counter() - began < seconds:
-        next(job)
-        rollouts += 1
-    torch.cuda.synchronize()
-    return rollouts * ROLLOUT / (time.perf_counter() - began)
-
-
 @contextmanager
 def shared_gpu() -> Iterator[None]:
     """NVIDIA's multi-process service, where it is installed: without it, processes take turns on the GPU."""
@@ -92,61 +89,83 @@ def shared_gpu() -> Iterator[None]:
                 del os.environ[name]
 
 
-def packed(kind: str, processes: int, seconds: float) -> float:
-    """Summed rate of processes side by side: idle emulator threads of one job must not slow another."""
-    command = [sys.executable, "-m", "benchmarks.trainer_gpu", "--worker", kind, "--seconds", str(seconds)]
-    command += ["--threads", "2"] if processes > 1 else []
-    began = time.time()
-    command += ["--start", str(began + (25.0 if processes > 1 else 0.0))]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
-    return sum(float(process.communicate()[0].split()[-1]) for process in running)
-
-
-def worker(kind: str, seconds: float, threads: int | None, start: float) -> float:
-    """One process's rate, once warm and not before `start`, so that several measure the same seconds."""
+def turns(kinds: list[str], threads: int | None, rounds: int, seconds: float, start: float) -> dict[str, list[float]]:
+    """Agent steps a second of each job in each round, all warm, turn by turn from `start` on (by the clock)."""
     torch.set_num_threads(1)
-    job = {"raw": raw, "eager": eager, "ppo": trained_plain, "mmrs": trained}[kind](threads)
-    rate(job, 0.0, warm_up=8)
-    time.sleep(max(0.0, start - time.time()))
-    return rate(job, seconds, warm_up=0)
+    jobs = {kind: {"raw": raw, "eager": eager, "ppo": trained_plain, "mmrs": trained}[kind](threads) for kind in kinds}
+    for job in jobs.values():
+        for _ in range(WARM_UP):
+            next(job)
+    start = max(start, time.time())
+    found: dict[str, list[float]] = {kind: [] for kind in kinds}
+    for number in range(rounds * len(kinds)):
+        kind = kinds[number % len(kinds)]
+        torch.cuda.synchronize()
+        time.sleep(max(0.0, start + number * seconds - time.time()))
+        found[kind].append(rate(jobs[kind], start + (number + 0.9) * seconds))
+    return found
 
 
-def run(seconds: float = 4.0, rounds: int = 3, processes: int = 8) -> dict[str, Any] | None:
+def rate(job: Iterator[None], until: float) -> float:
+    """Agent steps a second from now on, in whole rollouts, to the first that ends after `until`."""
+    began, rollouts = time.time(), 0
+    while rollouts == 0 or time.time() < until:
+        next(job)
+        rollouts += 1
+    torch.cuda.synchronize()
+    return rollouts * ROLLOUT / (time.time() - began)
+
+
+def side_by_side(kinds: list[str], processes: int, rounds: int, seconds: float) -> dict[str, list[float]]:
+    """Summed rates of processes side by side, which take the same turns at the same time."""
+    command = [sys.executable, "-m", "benchmarks.trainer_gpu", "--worker", *kinds]
+    command += ["--rounds", str(rounds), "--seconds", str(seconds)]
+    if processes > 1:  # idle emulator threads of one job must not slow another; all start when the last is warm
+        command += ["--threads", "2", "--start", str(time.time() + 40.0)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
+    each = [json.loads(process.communicate()[0].splitlines()[-1]) for process in running]
+    return {kind: np.sum([found[kind] for found in each], 0).tolist() for kind in kinds}
+
+
+def compared(found: dict[str, list[float]], names: dict[str, str], base: str) -> list[list[str]]:
+    """Rows of a table: median rate, and median and quartiles over rounds of the ratio to the base of that round."""
+    rows = []
+    for kind, rates in found.items():
+        low, middle, high = np.quantile(np.divide(rates, found[base]), (0.25, 0.5, 0.75))
+        rows.append([names[kind], f"{np.median(rates):,.0f}", f"{middle:.2f} ({low:.2f} to {high:.2f})"])
+    return rows
+
+
+def run(rounds: int = 12, seconds: float = 1.5, processes: int = 8) -> dict[str, Any] | None:
     """Measure, print and return the table."""
     if not torch.cuda.is_available():
         print("trainer_gpu: no GPU here, nothing measured.")
         return None
-    kinds = {"raw": "stepping only", "mmrs": "PPO + MMRS", "ppo": "PPO", "eager": "eager PPO, no bonus"}
-    found: dict[str, list[float]] = {kind: [] for kind in kinds}
-    for _ in range(rounds):
-        for kind in kinds:
-            found[kind].append(packed(kind, 1, seconds))
-    rates = {kinds[kind]: float(np.median(values)) for kind, values in found.items()}
-    if processes > 1:
-        with shared_gpu():
-            rates[f"{processes} x stepping only"] = packed("raw", processes, 2 * seconds)
-            rates[f"{processes} x PPO + MMRS"] = packed("mmrs", processes, 2 * seconds)
-    rows = []
-    for name, value in rates.items():
-        base = rates[f"{processes} x stepping only"] if name.startswith(f"{processes} x") else rates["stepping only"]
-        rows.append([name, f"{value:,.0f}", f"{value / base:.2f}"])
-    print_table("Steps a second on " + GAME, ["what", "steps/s", "of stepping only"], rows)
-    return {"machine": machine("cuda"), "game": GAME, "steps_per_second": rates, "rounds": found}
+    alone = side_by_side(list(KINDS), 1, rounds, seconds)
+    columns = ["what", "steps/s", "of stepping only: median (quartiles) over rounds"]
+    print_table(f"One process on {GAME}, {rounds} rounds", columns, compared(alone, KINDS, "raw"))
+    over_eager = float(np.median(np.divide(alone["mmrs"], alone["eager"])))
+    print(f"PPO + MMRS is {over_eager:.1f} times as fast as the eager PPO without a bonus.")
+    with shared_gpu():
+        together = side_by_side(["raw", "mmrs"], processes, max(3, rounds // 2), 4 * seconds)
+    print_table(f"{processes} processes together", columns, compared(together, KINDS, "raw"))
+    return {"machine": machine("cuda"), "game": GAME, "one_process": alone, f"{processes}_processes": together}
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--worker")
+    parser.add_argument("--worker", nargs="*")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--start", type=float, default=0.0)
-    parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=1.5)
+    parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--processes", type=int, default=8)
     options = parser.parse_args()
     if options.worker:
-        print(worker(options.worker, options.seconds, options.threads, options.start), flush=True)
-        os._exit(0)  # the emulator threads of a job cut off in the middle would keep the process waiting
+        print(json.dumps(turns(options.worker, options.threads, options.rounds, options.seconds, options.start)))
     else:
-        measured = run(options.seconds, options.rounds, options.processes)
+        measured = run(options.rounds, options.seconds, options.processes)
         if measured:
             print(write_results("trainer_gpu", measured))
+    sys.stdout.flush()
+    os._exit(0)  # the emulator threads of a job cut off in the middle would keep the process waiting

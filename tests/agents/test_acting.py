@@ -24,7 +24,10 @@ def learner(observation, action, **numbers):
 def play(actor, observation, noise, rng):
     """A rollout's actions; observations drawn anew each step."""
     actor.begin(noise)
-    taken = [actor.act(np.stack([observation.sample() for _ in range(ENVS)])).copy() for _ in range(STEPS)]
+    taken = []
+    for _ in range(STEPS):
+        actor.start(np.stack([observation.sample() for _ in range(ENVS)]))
+        taken.append(actor.result().copy())
     actor.finish(np.stack([observation.sample() for _ in range(ENVS)]))
     return np.stack(taken)
 

@@ -66,7 +66,7 @@ class Actor:
         self._outbox = torch.zeros(num_envs, actions, dtype=kind, pin_memory=pinned)
         self._done = torch.cuda.Event(blocking=shared) if pinned else None
         # Urgent: environments wait for it, while the bonus' training beside it has until the next rollout.
-        self._graph = Captured(self._step, device=device, urgent=True)
+        self._graph = Captured(self._step, device=device, urgent=True, coarse=True)
 
     def begin(self, uniform_or_normal: Tensor) -> None:
         """Start a rollout with all its noise ``[T, n, A]``: uniform for choices, normal for numbers."""
@@ -75,12 +75,16 @@ class Actor:
         self._row.zero_()
 
     @torch.no_grad()
-    def act(self, obs: Values) -> Values:
-        """Actions ``[n, A]``, as sampled, for the next step's observations."""
+    def start(self, obs: Values) -> None:
+        """Begin to act on the next step's observations; a GPU does so while the caller does something else."""
         np.copyto(self._inbox.numpy(), obs)
         self._graph()
         if self._done is not None:
             self._done.record()
+
+    def result(self) -> Values:
+        """Actions ``[n, A]``, as sampled, for the observations given last; overwritten by the next step."""
+        if self._done is not None:
             self._done.synchronize()
         return self._outbox.numpy()
 
@@ -112,26 +116,31 @@ class VectorActor(Actor):
         # Views: they follow the weights, which only ever change in place.
         layers = [layer for layer in ppo.network.policy if isinstance(layer, nn.Linear)]
         self._layers = [(layer.weight.detach().numpy().T, layer.bias.detach().numpy()) for layer in layers]
-        self._spread: Values = np.zeros(0)
+        self._obs_rows, self._noise_rows = self.obs.numpy(), self._noise.numpy()
+        self._action_rows: Values = self.actions.numpy()
         self._t = 0
 
     def begin(self, uniform_or_normal: Tensor) -> None:
         """Start a rollout with all its noise ``[T, n, A]``: uniform for choices, normal for numbers."""
         super().begin(uniform_or_normal)
-        self._spread, self._t = self.ppo.network.log_std.detach().exp().numpy(), 0
+        if not self.ppo.network.action.choices:
+            self._noise.mul_(self.ppo.network.log_std.detach().exp())
+        self._t = 0
 
-    def act(self, obs: Values) -> Values:
-        """Actions ``[n, A]``, as sampled, for the next step's observations."""
+    def start(self, obs: Values) -> None:
+        """Act on the next step's observations."""
         t, self._t = self._t, self._t + 1
-        self.obs.numpy()[t] = obs
-        parameters, noise = self._policy(obs), self._noise.numpy()[t]
-        actions: Values = self.actions.numpy()[t]
+        self._obs_rows[t] = obs
+        parameters, actions = self._policy(obs), self._action_rows[t]
         if choices := self.ppo.network.action.choices:
-            for i, part in enumerate(np.split(parameters + noise, np.cumsum(choices)[:-1], 1)):
+            for i, part in enumerate(np.split(parameters + self._noise_rows[t], np.cumsum(choices)[:-1], 1)):
                 np.argmax(part, 1, out=actions[:, i])
         else:
-            np.add(parameters, self._spread * noise, out=actions)
-        return actions
+            np.add(parameters, self._noise_rows[t], out=actions)
+
+    def result(self) -> Values:
+        """Actions ``[n, A]``, as sampled, for the observations given last."""
+        return self._action_rows[self._t - 1]  # type: ignore[no-any-return]
 
     def _policy(self, obs: Values) -> Values:
         x = obs.reshape(len(obs), -1)

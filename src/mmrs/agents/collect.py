@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mmrs.agents.acting import Actor, make_actor
 from mmrs.agents.normalise import ObsNormaliser
-from mmrs.agents.policy import for_env
+from mmrs.agents.policy import ForEnv
 from mmrs.agents.ppo import PPO
 from mmrs.envs.training import Episodes, Step, TrainingEnvs
 from mmrs.rollout import Rollout
@@ -44,6 +44,7 @@ class Group:
 
     def __init__(self, envs: TrainingEnvs, actor: Actor, num_steps: int) -> None:
         self.envs, self.actor = envs, actor
+        self.for_env = ForEnv(actor.ppo.network.action, envs.action_space)
         self.obs: Values = np.zeros(0)
         shape = (num_steps, envs.num_envs)
         self.reward = np.zeros(shape, np.float32)
@@ -96,12 +97,16 @@ class Collector:
         for t in range(self.num_steps):
             for group in self.groups:
                 if t:
-                    self._receive(group, t - 1, episodes)
-                action = group.actor.act(group.obs)
-                group.taken.append(for_env(action, self.ppo.network.action, group.envs.action_space))
-                group.envs.send(group.taken[-1])
+                    group.obs = self._seen(group.envs.wait())
+                group.actor.start(group.obs)
+                if t:
+                    self._record(group, t - 1, episodes)  # while a GPU acts
+                action = group.for_env(group.actor.result())
+                group.envs.send(action)
+                group.taken.append(action)
         for group in self.groups:
-            self._receive(group, self.num_steps - 1, episodes)
+            group.obs = self._seen(group.envs.wait())
+            self._record(group, self.num_steps - 1, episodes)
             group.actor.finish(group.obs)
         return self._collected(episodes)
 
@@ -111,9 +116,8 @@ class Collector:
         draw = torch.rand if self.ppo.network.action.choices else torch.randn
         return draw(shape, generator=self.ppo.generator)
 
-    def _receive(self, group: Group, t: int, episodes: Episodes) -> None:
+    def _record(self, group: Group, t: int, episodes: Episodes) -> None:
         step: Step = group.envs.recv()
-        group.obs = self._seen(step.obs)
         group.reward[t], group.terminated[t], group.truncated[t] = step.reward, step.terminated, step.truncated
         if len(step.final_obs):
             self._finals.append(self.normaliser(step.final_obs) if self.normaliser else step.final_obs)

@@ -44,6 +44,7 @@ class Policy:
         if state["normaliser"] is not None:
             self.normaliser = ObsNormaliser(self.observation.shape)
             self.normaliser.restore(state["normaliser"])
+        self.for_env = ForEnv(self.action, action_space)
         self.generator = torch.Generator().manual_seed(seed)
 
     def inputs(self, obs: Values) -> Tensor:
@@ -55,22 +56,31 @@ class Policy:
         """Actions for ``[N, *obs]`` observations, ready for the environment."""
         parameters, _ = self.network(self.observation.features(self.inputs(obs)))
         if deterministic:
-            return for_env(self.network.mode(parameters).numpy(), self.action, self.action_space)
+            return self.for_env(self.network.mode(parameters).numpy())
         if self.action.choices:
             noise = gumbel(torch.rand(parameters.shape, generator=self.generator))
         else:
             noise = torch.randn(parameters.shape, generator=self.generator)
-        return for_env(self.network.sample(parameters, noise).numpy(), self.action, self.action_space)
+        return self.for_env(self.network.sample(parameters, noise).numpy())
 
 
-def for_env(actions: Values, spec: ActionSpec, space: spaces.Space[Any]) -> Values:
+class ForEnv:
     """Sampled actions ``[N, A]`` as environments take them: numbers from the space's start, or clipped to its bounds.
 
     Always a copy: what an actor hands out is overwritten by its next step.
     """
-    shape = (len(actions), *spec.shape)
-    if spec.choices:
-        numbers: Values = (actions + np.array(spec.starts)).reshape(shape)
-        return numbers
-    inside: Values = np.maximum(actions.reshape(shape), space.low)  # type: ignore[attr-defined]
-    return np.minimum(inside, space.high, out=inside)  # type: ignore[attr-defined]
+
+    def __init__(self, spec: ActionSpec, space: spaces.Space[Any]) -> None:
+        self.shape = (-1, *spec.shape)
+        self.starts = np.array(spec.starts) if spec.choices else None
+        self.low: Any = getattr(space, "low", None)
+        self.high: Any = getattr(space, "high", None)
+
+    def __call__(self, actions: Values) -> Values:
+        """The actions of one step."""
+        if self.starts is not None:
+            numbers: Values = (actions + self.starts).reshape(self.shape)
+            return numbers
+        inside: Values = np.maximum(actions.reshape(self.shape), self.low)
+        np.minimum(inside, self.high, out=inside)
+        return inside

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -44,8 +45,8 @@ class PPOConfig:
     """Clip each gradient entry to plus or minus this instead; 5 in Sec. 6.2."""
     adam_eps: float = 1e-5
     """Adam's epsilon."""
-    normalise_advantages: bool = True
-    """Standardise the advantages of a rollout."""
+    normalise_advantages: Literal["rollout", "minibatch", "none"] = "rollout"
+    """What advantages are standardised over: the rollout, as in the cited code, or each minibatch."""
     bf16: bool = False
     """Convolve in bfloat16: faster where the processor has it, and not the same numbers."""
 
@@ -76,9 +77,13 @@ class PPO:
     ) -> None:
         self.network, self.observation, self.config, self.generator = network, observation, config, generator
         self.weights = flatten_parameters(network)
-        self.optimizer = torch.optim.Adam([self.weights], config.learning_rate, eps=config.adam_eps, fused=True)
+        # One fused call on the CPU. On a GPU its kernel gives a single vector to few processors: plain ones are faster.
+        fused = not self.weights.is_cuda
+        self.optimizer = torch.optim.Adam(
+            [self.weights], config.learning_rate, eps=config.adam_eps, fused=fused, foreach=False
+        )
         self._batch: Batch | None = None
-        self._captured_step = Captured(self._step)
+        self._captured_step = Captured(self._step, coarse=True)
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Distribution parameters and values of raw observations."""
@@ -95,8 +100,8 @@ class PPO:
         left = 1.0 - progress if self.config.linear_decay else 1.0
         set_learning_rate(self.optimizer, self.config.learning_rate * left)
         advantages = batch.advantages
-        if self.config.normalise_advantages:
-            advantages = (advantages - advantages.mean()) / (advantages.std(correction=0) + 1e-5)
+        if self.config.normalise_advantages == "rollout":
+            advantages = standardised(advantages)
         self._hold(replace(batch, advantages=advantages))
         orders = [torch.randperm(len(advantages), generator=self.generator) for _ in range(self.config.epochs)]
         parts = []
@@ -110,7 +115,7 @@ class PPO:
         """Keep the batch; on a GPU always in the same place, where the captured step reads it."""
         held = self._batch
         if held is None or not held.obs.is_cuda or held.obs.shape != batch.obs.shape:
-            self._batch, self._captured_step = batch, Captured(self._step)
+            self._batch, self._captured_step = batch, Captured(self._step, coarse=True)
             return
         for field in fields(Batch):
             getattr(held, field.name).copy_(getattr(batch, field.name))
@@ -126,7 +131,10 @@ class PPO:
         log_prob, entropy = self.network.log_prob(parameters, actions)
         log_ratio = log_prob - batch.log_prob[index]
         ratio = log_ratio.exp()
-        policy_loss, by_log_prob = clipped_policy_loss(ratio, batch.advantages[index], config.clip)
+        advantages = batch.advantages[index]
+        if config.normalise_advantages == "minibatch":
+            advantages = standardised(advantages)
+        policy_loss, by_log_prob = clipped_policy_loss(ratio, advantages, config.clip)
         bound = config.clip if config.clip_values else None
         value_loss, by_values = clipped_value_loss(values, batch.values[index], batch.returns[index], bound)
         self.optimizer.zero_grad(set_to_none=False)
@@ -149,3 +157,8 @@ class PPO:
             return norm
         gradient.mul_((self.config.max_grad_norm / (norm + 1e-6)).clamp_(max=1.0))
         return norm
+
+
+def standardised(advantages: Tensor) -> Tensor:
+    """With mean 0 and spread 1, unless there is no spread."""
+    return (advantages - advantages.mean()) / (advantages.std(correction=0) + 1e-5)

@@ -123,17 +123,17 @@ class AtariStepper:
         obs, reward, terminated, truncated, info = self._env.recv()
         if self._picture is not None:
             self._frame = self._picture.recv()[0]
+        reward, done = reward.astype(np.float64), terminated | truncated
+        if not np.count_nonzero(done):  # then no game is over either
+            return RawStep(obs, reward, terminated, truncated, done, done, obs[:0], [])
         earlier_frames = info["frame_number"] - info["episode_frame_number"]
         game_over = earlier_frames != self._earlier_frames
         self._earlier_frames = earlier_frames
-        done = terminated | truncated
-        infos: list[dict[str, float]] = []
-        final_obs = obs[done] if np.count_nonzero(done) else obs[:0]
+        final_obs = obs[done]
         if np.count_nonzero(game_over):
-            restarted = game_over[done]
-            final_obs[restarted] = info["final_obs"][game_over]
-            infos = [{} for _ in range(int(game_over.sum()))]
-        return RawStep(obs, reward.astype(np.float64), terminated, truncated, done, game_over, final_obs, infos)
+            final_obs[game_over[done]] = info["final_obs"][game_over]
+        infos: list[dict[str, float]] = [{} for _ in range(int(game_over.sum()))]
+        return RawStep(obs, reward, terminated, truncated, done, game_over, final_obs, infos)
 
     def render(self) -> Values:
         """The screen in colour, 210x160."""

@@ -44,6 +44,7 @@ class ReplayedEnvs:
         self._first_index = first_index
         self._check = ActionCheck(stepper.action_space, stepper.num_envs)
         self._pending: Values | None = None
+        self._arrived: RawStep | Step | None = None
         self._obs: Values = np.empty((0,))
         self._start_counting(seed=0)
 
@@ -87,15 +88,34 @@ class ReplayedEnvs:
         self._stepper.send(checked)
         self._pending = checked
 
-    def recv(self) -> Step:
-        """Wait for the step that `send` started."""
+    def wait(self) -> Values:
+        """Wait for the step that `send` started: what the agent sees next, before the step is counted."""
         if self._pending is None:
             raise InputError("No step is under way; call send() first.")
-        # Whatever fails below leaves `state` where it was before this step.
-        actions, self._pending = self._pending, None
-        raw = self._stepper.recv()
+        if self._arrived is None:
+            try:
+                raw = self._stepper.recv()
+                # A game over may call for a seeded reset, which shows another observation: then all is done at once.
+                self._arrived = self._take(raw) if np.count_nonzero(raw.game_over) else raw
+            except BaseException:
+                self._pending = None  # `state` stays where it was before this step
+                raise
+        return self._arrived.obs
+
+    def recv(self) -> Step:
+        """The step that `send` started: waited for if need be, counted and written down."""
+        self.wait()
+        arrived = self._arrived
+        try:
+            return self._take(arrived) if isinstance(arrived, RawStep) else arrived  # type: ignore[return-value]
+        finally:
+            self._pending = self._arrived = None
+
+    def _take(self, raw: RawStep) -> Step:
+        """Count a step, write its actions down, and reseed where that is due."""
+        assert self._pending is not None
         episodes = self._count(raw)
-        self._log.append(actions, self._since)
+        self._log.append(self._pending, self._since)
         self._obs = raw.obs
         if episodes.game_returns:
             # A game over is due when a multiple of `reseed_every` was passed since the last seeded reset.

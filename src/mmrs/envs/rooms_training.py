@@ -35,6 +35,7 @@ class RoomsEnvs:
         self.action_space = self.envs.single_action_space
         self._first_index = first_index
         self._actions: Values | None = None
+        self._arrived: Step | None = None
         self._ever = reachable(self.envs.world)[1]
 
     @property
@@ -61,11 +62,26 @@ class RoomsEnvs:
         self._refuse_under_way()
         self._actions = actions
 
-    def recv(self) -> Step:
-        """Step."""
+    def wait(self) -> Values:
+        """Step; what the agent sees next."""
         if self._actions is None:
             raise InputError("No step is under way; call send() first.")
-        actions, self._actions = self._actions, None
+        if self._arrived is None:
+            try:
+                self._arrived = self._advance(self._actions)
+            except BaseException:
+                self._actions = None
+                raise
+        return self._arrived.obs
+
+    def recv(self) -> Step:
+        """The whole step."""
+        self.wait()
+        step, self._arrived, self._actions = self._arrived, None, None
+        assert step is not None
+        return step
+
+    def _advance(self, actions: Values) -> Step:
         obs, last, (terminated, truncated), told, ended = self.envs.advance(actions)
         reward = terminated.astype(np.float32)
         if not ended:

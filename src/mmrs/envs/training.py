@@ -65,8 +65,15 @@ class TrainingEnvs(Protocol):
         """Start a step; the caller may do something else until `recv`."""
         ...
 
+    def wait(self) -> Values:
+        """Wait for the step that `send` started: ``[N, *obs]``, what the agent sees next and may already act on.
+
+        `recv` must follow: it does the rest, counting and recording, for which a GPU that acts need not wait.
+        """
+        ...
+
     def recv(self) -> Step:
-        """Wait for the step that `send` started."""
+        """The step that `send` started, waited for if need be."""
         ...
 
     def state(self) -> dict[str, Any]:

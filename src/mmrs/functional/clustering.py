@@ -79,23 +79,24 @@ def _main_directions(held: Tensor) -> Tensor:
 def _plus_plus(held: Tensor, weight: Tensor, draws: Tensor) -> Tensor:
     """Centres ``[G, k, d]``: candidates drawn in proportion to the squared distance so far, the one that lowers it most
     taken (greedy k-means++)."""
-    rows = torch.arange(len(held), device=held.device)
-    row, last = rows.unsqueeze(1), held.shape[1] - 1
+    sets, length, _ = held.shape
+    first = torch.arange(sets, device=held.device).unsqueeze(1)  # [G, 1]
     lengths = held.square().sum(-1)  # [G, L]
-    table = _distances(held, held, lengths, lengths, weight) if last < TABLE_STATES else None
+    # Rows are picked by `index_select` from flattened tables: several times faster than indexing with two axes.
+    table = _distances(held, held, lengths, lengths, weight).flatten(0, 1) if length <= TABLE_STATES else None
     nearest = weight
     picks: list[Tensor] = []
     for draw in draws.to(held.dtype):  # [G, trials]
         total = nearest.cumsum(1)
-        pick = torch.searchsorted(total, draw * total[:, -1:], right=True).clamp_max_(last)
+        pick = torch.searchsorted(total, draw * total[:, -1:], right=True).clamp_max_(length - 1)
         if table is not None:
-            closer = table[row, pick]  # [G, trials, L]
+            closer = table.index_select(0, (pick + first * length).flatten()).view(sets, -1, length)
         else:
-            closer = _distances(held[row, pick], held, lengths.gather(1, pick), lengths, weight)
-        closer = torch.minimum(nearest.unsqueeze(1), closer) if picks else closer
-        best = closer.sum(-1).argmin(1)
-        nearest = closer[rows, best]
-        picks.append(pick[rows, best])
+            closer = _distances(held[first, pick], held, lengths.gather(1, pick), lengths, weight)
+        closer = torch.minimum(nearest.unsqueeze(1), closer) if picks else closer  # [G, trials, L]
+        best = closer.sum(-1).argmin(1, keepdim=True) + first * draw.shape[1]
+        nearest = closer.flatten(0, 1).index_select(0, best.flatten())
+        picks.append(pick.flatten().index_select(0, best.flatten()))
     index = torch.stack(picks, 1)
     return held.gather(1, index.unsqueeze(-1).expand(-1, -1, held.shape[2]))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
@@ -21,14 +22,21 @@ class Captured:
     """
 
     def __init__(
-        self, function: Callable[..., Tensor], *, device: torch.device | None = None, urgent: bool = False
+        self,
+        function: Callable[..., Tensor],
+        *,
+        device: torch.device | None = None,
+        urgent: bool = False,
+        coarse: bool = False,
     ) -> None:
         """Args:
         function: of tensors, or of none if `device` is given.
         device: where the function works; None: where its first input is.
         urgent: go before the work of other streams that waits on the GPU.
+        coarse: let products round their factors to TF32, as torch's convolutions do anyway, and take whichever
+            convolution proves fastest here. Not where small differences of large numbers count.
         """
-        self.function, self.device, self.urgent = function, device, urgent
+        self.function, self.device, self.urgent, self.coarse = function, device, urgent, coarse
         self._calls: dict[Any, int] = {}
         self._graphs: dict[Any, tuple[Any, tuple[Tensor, ...], Tensor]] = {}
 
@@ -39,9 +47,11 @@ class Captured:
         shapes = tuple((x.shape, x.dtype, x.stride()) for x in inputs)
         if self._calls.setdefault(shapes, 0) < EAGER_CALLS:
             self._calls[shapes] += 1
-            return _aside(self.function, inputs)
+            with _numerics(self.coarse):
+                return _aside(self.function, inputs)
         if shapes not in self._graphs:
-            self._graphs[shapes] = self._capture(inputs)
+            with _numerics(self.coarse):
+                self._graphs[shapes] = self._capture(inputs)
         graph, held, output = self._graphs[shapes]
         for place, value in zip(held, inputs, strict=True):
             place.copy_(value, non_blocking=True)
@@ -58,7 +68,20 @@ class Captured:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Captured:
         """A copy captures anew: graphs are bound to the tensors of the original."""
-        return Captured(deepcopy(self.function, memo), device=self.device, urgent=self.urgent)
+        copied = deepcopy(self.function, memo)
+        return Captured(copied, device=self.device, urgent=self.urgent, coarse=self.coarse)
+
+
+@contextmanager
+def _numerics(coarse: bool) -> Iterator[None]:
+    """Which kernels are taken inside; what a graph has captured stays."""
+    kept = (torch.backends.cudnn.benchmark, torch.backends.cuda.matmul.allow_tf32)
+    if coarse:
+        torch.backends.cudnn.benchmark = torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark, torch.backends.cuda.matmul.allow_tf32 = kept
 
 
 def _aside(function: Callable[..., Tensor], inputs: tuple[Tensor, ...]) -> Tensor:

@@ -57,7 +57,7 @@ class MMRS(IntrinsicReward):
         self.norm = ControlNorm(self.observation_spec, CLIP) if config.control else None
         self.optimizer = adam(self.vae.parameters(), config.learning_rate, config.total_updates)
         self.scale = RunningScale("reward", centre=True, causal=False, prior=0.0)
-        self._captured_pass = Captured(self._pass)
+        self._captured_pass = Captured(self._pass, coarse=True)
         self._captured_kmeans = Captured(partial(kmeans_from, iterations=config.kmeans_iterations))
 
     # --- the reward -------------------------------------------------------------------------------------------------
