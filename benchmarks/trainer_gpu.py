@@ -33,6 +33,7 @@ ROLLOUT = ENVS * STEPS
 WARM_UP = 8
 """Rollouts before the clock: graphs are captured in the first ones."""
 KINDS = {"raw": "stepping only", "mmrs": "PPO + MMRS", "ppo": "PPO", "eager": "eager PPO, no bonus"}
+PACKED = {"raw": "stepping only", "mmrs": "PPO + MMRS", "mmrs:3": "PPO + MMRS, 3 emulator threads each"}
 
 
 def raw(threads: int | None) -> Iterator[None]:
@@ -90,9 +91,14 @@ def shared_gpu() -> Iterator[None]:
 
 
 def turns(kinds: list[str], threads: int | None, rounds: int, seconds: float, start: float) -> dict[str, list[float]]:
-    """Agent steps a second of each job in each round, all warm, turn by turn from `start` on (by the clock)."""
+    """Agent steps a second of each job in each round, all warm, turn by turn from `start` on (by the clock).
+
+    A kind may name the emulator threads of its own: "mmrs:3".
+    """
     torch.set_num_threads(1)
-    jobs = {kind: {"raw": raw, "eager": eager, "ppo": trained_plain, "mmrs": trained}[kind](threads) for kind in kinds}
+    makers = {"raw": raw, "eager": eager, "ppo": trained_plain, "mmrs": trained}
+    named = {kind: kind.partition(":") for kind in kinds}
+    jobs = {kind: makers[name](int(own) if own else threads) for kind, (name, _, own) in named.items()}
     for job in jobs.values():
         for _ in range(WARM_UP):
             next(job)
@@ -147,8 +153,8 @@ def run(rounds: int = 12, seconds: float = 1.5, processes: int = 8) -> dict[str,
     over_eager = float(np.median(np.divide(alone["mmrs"], alone["eager"])))
     print(f"PPO + MMRS is {over_eager:.1f} times as fast as the eager PPO without a bonus.")
     with shared_gpu():
-        together = side_by_side(["raw", "mmrs"], processes, max(3, rounds // 2), 4 * seconds)
-    print_table(f"{processes} processes together", columns, compared(together, KINDS, "raw"))
+        together = side_by_side(list(PACKED), processes, max(3, rounds // 2), 4 * seconds)
+    print_table(f"{processes} processes together, 2 emulator threads each", columns, compared(together, PACKED, "raw"))
     return {"machine": machine("cuda"), "game": GAME, "one_process": alone, f"{processes}_processes": together}
 
 

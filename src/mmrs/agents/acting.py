@@ -66,7 +66,7 @@ class Actor:
         self._outbox = torch.zeros(num_envs, actions, dtype=kind, pin_memory=pinned)
         self._done = torch.cuda.Event(blocking=shared) if pinned else None
         # Urgent: environments wait for it, while the bonus' training beside it has until the next rollout.
-        self._graph = Captured(self._step, device=device, urgent=True, coarse=True)
+        self._graph = Captured(self._step, device=device, urgent=True)
 
     def begin(self, uniform_or_normal: Tensor) -> None:
         """Start a rollout with all its noise ``[T, n, A]``: uniform for choices, normal for numbers."""

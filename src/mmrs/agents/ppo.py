@@ -87,7 +87,7 @@ class PPO:
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Distribution parameters and values of raw observations."""
-        features = self.observation.features(obs)
+        features = self.network.features(obs)
         if not self.config.bf16:
             out: tuple[Tensor, Tensor] = self.network(features)
             return out
@@ -127,7 +127,7 @@ class PPO:
         assert batch is not None
         actions, share = batch.actions[index], 1.0 / len(index)
         with torch.autocast(index.device.type, torch.bfloat16, enabled=config.bf16):
-            parameters, values, pull = self.network.with_pull(self.observation.features(batch.obs[index]))
+            parameters, values, pull = self.network.with_pull(self.network.features(batch.obs[index]))
         log_prob, entropy = self.network.log_prob(parameters, actions)
         log_ratio = log_prob - batch.log_prob[index]
         ratio = log_ratio.exp()

@@ -80,7 +80,7 @@ def _plus_plus(held: Tensor, weight: Tensor, draws: Tensor) -> Tensor:
     """Centres ``[G, k, d]``: candidates drawn in proportion to the squared distance so far, the one that lowers it most
     taken (greedy k-means++)."""
     sets, length, _ = held.shape
-    first = torch.arange(sets, device=held.device).unsqueeze(1)  # [G, 1]
+    number = torch.arange(sets, device=held.device).unsqueeze(1)  # [G, 1]
     lengths = held.square().sum(-1)  # [G, L]
     # Rows are picked by `index_select` from flattened tables: several times faster than indexing with two axes.
     table = _distances(held, held, lengths, lengths, weight).flatten(0, 1) if length <= TABLE_STATES else None
@@ -90,15 +90,20 @@ def _plus_plus(held: Tensor, weight: Tensor, draws: Tensor) -> Tensor:
         total = nearest.cumsum(1)
         pick = torch.searchsorted(total, draw * total[:, -1:], right=True).clamp_max_(length - 1)
         if table is not None:
-            closer = table.index_select(0, (pick + first * length).flatten()).view(sets, -1, length)
+            closer = table.index_select(0, _row_of(pick, number, length)).view(sets, -1, length)
         else:
-            closer = _distances(held[first, pick], held, lengths.gather(1, pick), lengths, weight)
+            closer = _distances(held[number, pick], held, lengths.gather(1, pick), lengths, weight)
         closer = torch.minimum(nearest.unsqueeze(1), closer) if picks else closer  # [G, trials, L]
-        best = closer.sum(-1).argmin(1, keepdim=True) + first * draw.shape[1]
-        nearest = closer.flatten(0, 1).index_select(0, best.flatten())
-        picks.append(pick.flatten().index_select(0, best.flatten()))
+        best = _row_of(closer.sum(-1).argmin(1, keepdim=True), number, draw.shape[1])
+        nearest = closer.flatten(0, 1).index_select(0, best)
+        picks.append(pick.flatten().index_select(0, best))
     index = torch.stack(picks, 1)
     return held.gather(1, index.unsqueeze(-1).expand(-1, -1, held.shape[2]))
+
+
+def _row_of(pick: Tensor, number: Tensor, length: int) -> Tensor:
+    """Where picks ``[G, n]`` from sets of some length stand when the sets are joined."""
+    return (pick if len(pick) == 1 else pick + number * length).flatten()
 
 
 def _distances(chosen: Tensor, held: Tensor, chosen_lengths: Tensor, lengths: Tensor, weight: Tensor) -> Tensor:

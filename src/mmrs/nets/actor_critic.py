@@ -15,6 +15,7 @@ from mmrs.functional.distributions import (
     gaussian_slope,
     sample_choices,
 )
+from mmrs.nets.blocks import block_kernel, divides, image_blocks
 from mmrs.nets.dense import TanhLayers, dense_with_pull
 from mmrs.nets.encoders import PIXEL_SCALE
 from mmrs.nets.init import orthogonal
@@ -31,7 +32,7 @@ class ActorCritic(nn.Module):
 
     def __init__(self, observation: ObservationSpec, action: ActionSpec, value_heads: int = 1) -> None:
         super().__init__()
-        self.action, self.value_heads = action, value_heads
+        self.observation, self.action, self.value_heads = observation, action, value_heads
         self.is_image = observation.kind == "image"
         if self.is_image:
             self.trunk: nn.Module = ConvTrunk(observation)
@@ -44,8 +45,14 @@ class ActorCritic(nn.Module):
         # Unstated: the spread of the Gaussian; state-independent and starting at 1, as in the cited code.
         self.log_std = nn.Parameter(torch.zeros(action.size), requires_grad=not action.choices)
 
+    def features(self, obs: Tensor) -> Tensor:
+        """Network input of raw observations ``[B, *obs]``; images on a GPU in blocks."""
+        if self.is_image and obs.is_cuda and divides(*self.observation.image_size):
+            return image_blocks(self.observation.images(obs))
+        return self.observation.features(obs)
+
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Distribution parameters and values of network input (`ObservationSpec.features`)."""
+        """Distribution parameters and values of network input (`features`, or `ObservationSpec.features`)."""
         x = self.trunk(x)
         return self.policy(x), self.value(x)
 
@@ -111,20 +118,24 @@ class ConvTrunk(nn.Module):
 
     def _convolve(self, x: Tensor) -> Tensor:
         # The pixels' 1/255 is folded into the first kernel, which saves a pass over the images.
-        x = _convolve_relu(x, self.first.weight * PIXEL_SCALE, self.first)
-        x = _convolve_relu(x, self.second.weight, self.second)
-        return _convolve_relu(x, self.third.weight, self.third).flatten(1)
+        kernel = self.first.weight * PIXEL_SCALE
+        if x.shape[1] == self.first.in_channels:
+            x = _convolve_relu(x, kernel, self.first.bias, stride=4)
+        else:
+            x = _convolve_relu(x, block_kernel(kernel), self.first.bias, stride=1)
+        x = _convolve_relu(x, self.second.weight, self.second.bias, stride=2)
+        return _convolve_relu(x, self.third.weight, self.third.bias, stride=1).flatten(1)
 
     def forward(self, x: Tensor) -> Tensor:
         """Features ``[B, 512]`` of pixels ``[B, C, H, W]``."""
         return nnf.relu_(self.dense(self._convolve(x)))
 
 
-def _convolve_relu(x: Tensor, weight: Tensor, layer: nn.Conv2d) -> Tensor:
+def _convolve_relu(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int) -> Tensor:
     """``relu(conv(x))``; acting on a GPU in one kernel where there would be three: then latency is all that counts."""
     if x.is_cuda and x.dtype == weight.dtype and not torch.is_grad_enabled() and not torch.is_autocast_enabled("cuda"):
-        return torch.cudnn_convolution_relu(x, weight, layer.bias, layer.stride, (0, 0), (1, 1), 1)
-    return nnf.relu_(nnf.conv2d(x, weight, layer.bias, layer.stride))
+        return torch.cudnn_convolution_relu(x, weight, bias, (stride, stride), (0, 0), (1, 1), 1)
+    return nnf.relu_(nnf.conv2d(x, weight, bias, stride))
 
 
 def _tanh_layers(size: int, out: int, gain: float) -> TanhLayers:
