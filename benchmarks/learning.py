@@ -41,6 +41,8 @@ def run_mmrs(job: Job, out: Path) -> None:
     """This package's PPO without a bonus."""
     _, env, seed, steps = job
     config = replace(default_config(env, "none"), steps=steps, seed=seed, device="cpu")
+    if env in BULLET:  # as Stable-Baselines3 does it
+        config = replace(config, ppo=replace(config.ppo, normalise_advantages="minibatch"))
     trainer, began = build_trainer(config), time.time()
     for row in trainer:
         if "game_return" in row and (row["update"] % 10 == 0 or row["update"] == trainer.total_updates):

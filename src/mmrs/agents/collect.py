@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,8 @@ from mmrs.envs.training import Episodes, Step, TrainingEnvs
 from mmrs.rollout import Rollout
 
 Values = NDArray[Any]
+MANY = 8
+"""Groups from which on a group's actions are fetched in the next group's turn."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,12 @@ class Group:
         self.terminated, self.truncated = np.zeros(shape, bool), np.zeros(shape, bool)
         self.taken: list[Values] = []
 
+    def send(self) -> None:
+        """Let the environments take the actions that the actor has been asked for."""
+        action = self.for_env(self.actor.result())
+        self.envs.send(action)
+        self.taken.append(action)
+
 
 class Collector:
     """Steps environments with a policy; keeps the present observation between rollouts.
@@ -73,6 +82,8 @@ class Collector:
             Group(e, make_actor(ppo, num_steps, e.num_envs, dtype, device, shared), num_steps) for e in groups
         ]
         self.num_envs = sum(envs.num_envs for envs in groups)
+        # With many small groups a GPU may still act for one while the next arrives: their turns are that short.
+        self.ahead = 1 if len(groups) >= MANY else 0
         self._finals: list[Values] = []
 
     def start(self, seed: int) -> None:
@@ -94,16 +105,19 @@ class Collector:
         for group, part in zip(self.groups, noise.split([g.envs.num_envs for g in self.groups], 1), strict=True):
             group.actor.begin(part)
             group.taken.clear()
+        acting: deque[Group] = deque()
         for t in range(self.num_steps):
             for group in self.groups:
                 if t:
                     group.obs = self._seen(group.envs.wait())
                 group.actor.start(group.obs)
+                acting.append(group)
                 if t:
                     self._record(group, t - 1, episodes)  # while a GPU acts
-                action = group.for_env(group.actor.result())
-                group.envs.send(action)
-                group.taken.append(action)
+                if len(acting) > self.ahead:
+                    acting.popleft().send()
+        for group in acting:
+            group.send()
         for group in self.groups:
             group.obs = self._seen(group.envs.wait())
             self._record(group, self.num_steps - 1, episodes)

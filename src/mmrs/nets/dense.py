@@ -43,8 +43,9 @@ def dense_with_pull(x: Tensor, layers: Sequence[nn.Module], *, to_input: bool = 
                 slope = torch.ops.aten.tanh_backward(slope, values[i + 1])
                 continue
             if layer.weight.grad is None:
-                layer.weight.grad = torch.zeros_like(layer.weight)
-            layer.weight.grad.addmm_(slope.t(), values[i])
+                layer.weight.grad = slope.t() @ values[i]
+            else:
+                layer.weight.grad.addmm_(slope.t(), values[i])
             add_gradient(layer.bias, slope.sum(0))
             if i or to_input:
                 slope = slope @ layer.weight

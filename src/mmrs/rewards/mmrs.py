@@ -164,7 +164,7 @@ class MMRS(IntrinsicReward):
         # KL.sum() + MSE.mean() over a batch is, up to a factor that Adam ignores, the loss with this variance.
         variance = 0.5 * x.numel() if self.config.author_loss else self.config.decoder_variance
         assert self.optimizer is not None
-        self.optimizer.zero_grad(set_to_none=False)
+        self.optimizer.zero_grad(set_to_none=True)
         kl, error = self.vae.backward(x, noise, variance)
         self.optimizer.step()
         return torch.stack([kl, error])
