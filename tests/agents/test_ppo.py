@@ -110,13 +110,15 @@ def test_a_non_episodic_bonus_runs_on_into_the_next_episode():
     assert stops.flatten().tolist() == [0.0, 0.0, 0.5, 1.0]
 
 
+@pytest.mark.parametrize("bf16", [False, True])
 @pytest.mark.parametrize("space", [spaces.Discrete(3), spaces.MultiDiscrete([2, 3]), spaces.Box(-1, 1, (2,))])
-def test_an_update_makes_good_actions_likelier(space):
+def test_an_update_makes_good_actions_likelier(space, bf16):
     observation = observation_spec(spaces.Box(-1, 1, (4,), np.float32))
     generator = torch.Generator().manual_seed(0)
     torch.manual_seed(0)
     network = ActorCritic(observation, action_spec(space))
-    ppo = PPO(network, observation, PPOConfig(learning_rate=2e-3, clip=0.2, entropy_weight=0.0), generator)
+    config = PPOConfig(learning_rate=2e-3, clip=0.2, entropy_weight=0.0, bf16=bf16)
+    ppo = PPO(network, observation, config, generator)
     obs = torch.randn(64, 4, generator=generator)
     with torch.no_grad():
         parameters, values = ppo.forward(obs)

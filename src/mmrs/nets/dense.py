@@ -31,7 +31,7 @@ def dense(x: Tensor, layers: Sequence[nn.Module]) -> Tensor:
 def dense_with_pull(x: Tensor, layers: Sequence[nn.Module], *, to_input: bool = False) -> tuple[Tensor, Pull]:
     """As `dense`, with the way back (see `with_pull`)."""
     if not _is_plain(x):
-        return with_pull(lambda x: dense(x, layers), x, to_input=to_input)
+        return with_pull(lambda x: dense(x, layers).to(x.dtype), x, to_input=to_input)
     with torch.no_grad():
         values = _values(x, layers)
 
