@@ -22,6 +22,7 @@ from mmrs.experiments.export import ExportConfig, export
 from mmrs.experiments.gridworld import GridWorldConfig, gridworld
 from mmrs.experiments.listing import ListConfig, show_list
 from mmrs.experiments.maze import MazeConfig, maze
+from mmrs.experiments.plain_help import plain_help
 from mmrs.experiments.presets import default_config
 from mmrs.experiments.report import ReportConfig, report
 from mmrs.experiments.side_by_side import train_side_by_side
@@ -36,7 +37,8 @@ class TrainCommand(TrainConfig):
     """Train PPO with an intrinsic reward. Defaults fit the environment and the reward; every number can be changed."""
 
     preset: str | None = None
-    """Defaults to start from: rooms, atari, bullet, vector or paper-literal; without it, what fits the environment."""
+    """Defaults to start from: rooms, atari, bullet, vector or paper-literal (the numbers printed for Atari or Bullet,
+    whichever the environment is); without it, what fits the environment."""
     compare: tuple[str, ...] | None = None
     """Train several methods side by side instead: ppo (no bonus), mmrs-paper (MMRS as printed) and any rewards of
     `mmrs list`."""
@@ -107,7 +109,8 @@ def _parse(arguments: list[str]) -> object:
     union: Any = commands[0]
     for command in commands[1:]:
         union = union | command
-    return tyro.cli(union, prog="mmrs", description=__doc__, args=arguments)
+    with plain_help():  # around it all: given as an argument, older versions of tyro forget it for subcommands
+        return tyro.cli(union, prog="mmrs", description=__doc__, args=arguments)
 
 
 def _named(name: str) -> object:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mmrs.errors import InputError, StorageError
 from mmrs.experiments.config import TrainConfig
 from mmrs.experiments.config_json import from_json, to_json
-from mmrs.experiments.presets import PRESETS
+from mmrs.experiments.presets import EVERY_PRESET
 from mmrs.experiments.run_folder import NAME, RunFolder, plain_name
 
 HOSTILE = [
@@ -95,7 +95,7 @@ def test_a_root_that_cannot_be_made(tmp_path):
         RunFolder.create(tmp_path / "file" / "root", "a")
 
 
-@pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
+@pytest.mark.parametrize("config", EVERY_PRESET.values(), ids=EVERY_PRESET)
 def test_configurations_come_back(tmp_path, config):
     config = replace(config, name="x", bonus=replace(config.bonus, final_weight=0.5, options=("k=3", "preset=paper")))
     run = RunFolder.create(tmp_path, "a")

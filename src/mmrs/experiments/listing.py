@@ -16,7 +16,7 @@ from rich.text import Text
 from mmrs.envs.make import environment_ids
 from mmrs.errors import InputError, near_matches
 from mmrs.experiments.config import TrainConfig
-from mmrs.experiments.presets import PRESETS
+from mmrs.experiments.presets import EVERY_PRESET
 from mmrs.experiments.sweep.suites import SUITES
 from mmrs.rewards import REWARDS
 
@@ -63,7 +63,7 @@ def rewards() -> Entries:
 
 def presets() -> Entries:
     """Names of presets with what they set beyond the defaults."""
-    return {name: ", ".join(_changes(preset, TrainConfig())) or "the defaults" for name, preset in PRESETS.items()}
+    return {name: ", ".join(_changes(preset, TrainConfig())) or "the defaults" for name, preset in EVERY_PRESET.items()}
 
 
 def suites() -> Entries:

@@ -19,7 +19,7 @@ from mmrs.experiments.config import BonusConfig, TrainConfig
 from mmrs.experiments.config_json import to_json
 from mmrs.experiments.cores import usable_cores
 from mmrs.experiments.display import Display
-from mmrs.experiments.presets import PRESETS, default_bonus
+from mmrs.experiments.presets import EVERY_PRESET, default_bonus
 from mmrs.experiments.run_folder import plain_name
 from mmrs.experiments.side_by_side_result import film, read_comparison
 from mmrs.experiments.signals import StopSignals
@@ -99,7 +99,7 @@ def _bonus(config: TrainConfig, method: str) -> BonusConfig:
 
 def _refuse_idle_options(config: TrainConfig, methods: Sequence[str]) -> None:
     """Refuse options of a bonus that is not compared: they would change nothing."""
-    name, unchanged = config.bonus.name, [preset.bonus for preset in PRESETS.values()]
+    name, unchanged = config.bonus.name, [preset.bonus for preset in EVERY_PRESET.values()]
     if name not in (*methods, "none") and config.bonus not in (default_bonus(name), *unchanged):
         raise InputError(
             f"the options of the bonus are those of {name}, which is not compared ({', '.join(methods)} are). "
