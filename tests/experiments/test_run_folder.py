@@ -171,7 +171,7 @@ def test_opening_what_is_no_run(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "child", ["metrics.jsonl", "checkpoints", "videos", "tensorboard", "evaluation.json", "config.json"]
+    "child", ["metrics.jsonl", "checkpoints", "videos", "tensorboard", "wandb", "evaluation.json", "config.json"]
 )
 def test_a_run_with_links_is_not_opened(tmp_path, child):
     run = RunFolder.create(tmp_path / "root", "a")

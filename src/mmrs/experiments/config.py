@@ -85,6 +85,6 @@ class TrainConfig:
     checkpoint_every: int = 50
     """Updates between checkpoints."""
     wandb: bool = False
-    """Log to Weights & Biases too (works offline)."""
+    """Log to Weights & Biases too: into the run's own folder, unless WANDB_MODE says otherwise."""
     quiet: bool = False
     """No display."""

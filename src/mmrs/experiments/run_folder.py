@@ -76,7 +76,7 @@ class RunFolder:
         if not run.config.is_file():
             raise InputError(f"there is no run in {path}: it holds no {_CONFIG}. {_nearby(path)}")
         # A run folder from elsewhere must not make us write to places of its choice.
-        for child in (run.config, run.metrics, run.checkpoints, run.videos, run.tensorboard, run.evaluation):
+        for child in (run.config, run.metrics, run.checkpoints, run.videos, run.tensorboard, run.wandb, run.evaluation):
             if child.is_symlink():
                 raise InputError(f"{child} is a link; a run keeps its files in its own folder.")
         return run
@@ -110,6 +110,11 @@ class RunFolder:
     def tensorboard(self) -> Path:
         """Folder of TensorBoard's event files."""
         return self.path / "tensorboard"
+
+    @property
+    def wandb(self) -> Path:
+        """Folder of Weights & Biases, where that was asked for."""
+        return self.path / "wandb"
 
     @property
     def evaluation(self) -> Path:

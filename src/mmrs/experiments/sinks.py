@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+import secrets
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
-from mmrs.errors import MissingExtraError, StorageError
+from mmrs.errors import InputError, MissingExtraError, StorageError
+from mmrs.experiments.disk import read_regular, replace_durably
 from mmrs.experiments.metrics import MetricsFile
 from mmrs.experiments.run_folder import RunFolder
 
@@ -67,32 +70,84 @@ class TensorBoardSink:
 
 
 class WandbSink:
-    """Weights & Biases. Offline unless WANDB_MODE says otherwise: nothing leaves the machine unasked."""
+    """Weights & Biases. Offline unless WANDB_MODE says otherwise: then nothing leaves the machine or the run's folder.
 
-    def __init__(self, run: RunFolder, config: Mapping[str, Any]) -> None:
-        try:
-            import wandb  # noqa: PLC0415
-        except ImportError as error:
-            raise MissingExtraError("wandb", "wandb") from error
+    Each attempt at a run leaves a part of one W&B run; `wandb sync` puts the parts together.
+    """
+
+    def __init__(self, run: RunFolder, config: Mapping[str, Any], quiet: bool = False) -> None:
+        """Args:
+        run: whose `wandb` folder gets the parts.
+        config: to show beside the curves.
+        quiet: say nothing on the terminal.
+        """
         mode = os.environ.get("WANDB_MODE", "offline")
-        # The name as id, so that a resumed run continues its curves.
-        self._run: Any = wandb.init(
-            project="mmrs",
-            name=run.name,
-            id=run.name,
-            resume="allow",
-            dir=str(run.path),
-            config=dict(config),
-            mode=mode,
-        )
+        with _defaults(_closed(run) if mode == "offline" else {}):
+            try:
+                import wandb  # noqa: PLC0415
+            except ImportError as error:
+                raise MissingExtraError("wandb", "wandb") from error
+            try:
+                self._run: Any = wandb.init(
+                    project="mmrs",
+                    name=run.name,
+                    id=_wandb_id(run),
+                    resume="allow",
+                    reinit="create_new",  # a run that the caller may have open is not ours to log to or to finish
+                    dir=str(run.path),
+                    config=dict(config),
+                    mode=mode,
+                    settings=wandb.Settings(console="off", silent=quiet),  # the terminal belongs to the display
+                )
+            except (wandb.errors.Error, ValueError) as error:
+                raise InputError(
+                    f"Weights & Biases did not start with WANDB_MODE={mode} ({' '.join(str(error).split())}). "
+                    "Log in with `wandb login`, set WANDB_MODE=offline, or leave --wandb away."
+                ) from error
 
     def write(self, row: Mapping[str, Any], step: int) -> None:
         """Log the numbers of the row."""
-        self._run.log(_numbers(row), step=step)
+        try:
+            self._run.log(_numbers(row), step=step)
+        except OSError as error:
+            self._run = None  # nobody is left to finish it
+            raise StorageError(f"the process that writes for Weights & Biases is gone ({error}).") from error
 
     def close(self) -> None:
         """Finish the run."""
-        self._run.finish()
+        if self._run is not None:
+            self._run.finish()
+
+
+def _wandb_id(run: RunFolder) -> str:
+    """The same for every attempt at a run, and another one for a run of the same name elsewhere."""
+    path = run.wandb / "id"
+    if path.exists():
+        return read_regular(path, 200).decode("ascii", "replace")
+    wandb_id = f"{run.name}-{secrets.token_hex(4)}"
+    try:
+        run.wandb.mkdir(exist_ok=True)
+        replace_durably(path, wandb_id.encode())
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror or error}.") from error
+    return wandb_id
+
+
+def _closed(run: RunFolder) -> dict[str, str]:
+    """Even offline, wandb looks for its makers' server to report errors to, and logs to the home folder."""
+    return {"WANDB_ERROR_REPORTING": "false", "WANDB_CACHE_DIR": str(run.wandb / "cache")}
+
+
+@contextlib.contextmanager
+def _defaults(variables: Mapping[str, str]) -> Iterator[None]:
+    """Environment variables for the time being, where the user has set none."""
+    added = [name for name in variables if name not in os.environ]
+    os.environ.update({name: variables[name] for name in added})
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]
 
 
 def _numbers(row: Mapping[str, Any]) -> dict[str, float]:

@@ -94,16 +94,17 @@ def _train(
     command: str | None = None,
 ) -> int:
     """The loop around the loop: each row to its places, a checkpoint when due, a stop when asked."""
+    quiet = quiet or config.quiet
     with contextlib.ExitStack() as stack:
         stack.callback(trainer.collector.close)
         finish = stack.enter_context(attempt(run.path, lambda: _step(trainer), command))
         store.remove_leftovers(run.checkpoints)
         metrics = stack.enter_context(MetricsFile(run.metrics, position))
-        sinks = _sinks(run, config, metrics, trainer)
+        sinks = _sinks(run, config, metrics, trainer, quiet)
         for sink in sinks:
             stack.callback(sink.close)
         stop = stack.enter_context(StopSignals())
-        display = stack.enter_context(Display({run.name: config.steps}, quiet=config.quiet or quiet))
+        display = stack.enter_context(Display({run.name: config.steps}, quiet=quiet))
         save = _saver(run, trainer, metrics)
         try:
             for row in trainer:
@@ -137,14 +138,14 @@ def _saver(run: RunFolder, trainer: Trainer, metrics: MetricsFile) -> Callable[[
     return save
 
 
-def _sinks(run: RunFolder, config: TrainConfig, metrics: MetricsFile, trainer: Trainer) -> list[Sink]:
+def _sinks(run: RunFolder, config: TrainConfig, metrics: MetricsFile, trainer: Trainer, quiet: bool) -> list[Sink]:
     sinks: list[Sink] = [JsonlSink(metrics)]
     try:
         sinks.append(TensorBoardSink(run, _step(trainer) or None))
     except MissingExtraError as error:
         sys.stderr.write(f"No TensorBoard events: {error}\n")
     if config.wandb:
-        sinks.append(WandbSink(run, to_json(config)))
+        sinks.append(WandbSink(run, to_json(config), quiet))
     return sinks
 
 
