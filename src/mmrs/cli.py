@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -86,7 +87,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = _parse(arguments)
         run = next(function for kind, function in COMMANDS.values() if isinstance(command, kind))
         code = run(command)
+        sys.stdout.flush()
         return code if isinstance(code, int) else 0
+    except BrokenPipeError:  # whoever read the output (head, less) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141  # as a shell reports a program that ended so
     except MmrsError as error:
         Console(stderr=True).print(f"error: {error}", style="bold red", highlight=False, markup=False, soft_wrap=True)
         return 2
