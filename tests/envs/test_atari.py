@@ -156,7 +156,7 @@ def test_the_picture_shows_the_game_that_is_played():
         obs = envs.step(row).obs
     picture = envs.render()
     assert picture.shape == (210, 160, 3) and picture.dtype == np.uint8
-    assert envs.state()["reseeds"][0] >= 2
+    assert envs.state()[0]["reseeds"] >= 2
     # Gray and smaller, the picture is the newest frame; Gymnasium's gray and ours differ by rounding alone.
     import cv2  # noqa: PLC0415
 

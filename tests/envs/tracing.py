@@ -23,14 +23,19 @@ def make(recipe: tuple[Any, ...]) -> TrainingEnvs:
     return MAKERS[recipe[0]](*recipe[1:])
 
 
-def digest(step: Step, state: dict[str, Any]) -> str:
+def column(state: list[dict[str, Any]], name: str) -> np.ndarray:
+    """One number of each environment's state."""
+    return np.array([one[name] for one in state])
+
+
+def digest(step: Step, state: list[dict[str, Any]]) -> str:
     """All that a step shows and all that is being counted, as one hash."""
     content = hashlib.sha256()
     for array in (step.obs, step.reward, step.terminated, step.truncated, step.final_obs):
         content.update(np.ascontiguousarray(array).tobytes())
     content.update(repr(step.episodes).encode())
-    for name in ("life_returns", "game_returns", "game_lengths", "since", "reseeds"):
-        content.update(state[name].tobytes())
+    for name in ("life_return", "game_return", "game_length", "since", "reseeds"):
+        content.update(column(state, name).tobytes())
     return content.hexdigest()
 
 

@@ -17,6 +17,7 @@ from mmrs.agents.normalise import ObsNormaliser
 from mmrs.agents.policy import ForEnv
 from mmrs.agents.ppo import PPO
 from mmrs.envs.training import Episodes, Step, TrainingEnvs
+from mmrs.errors import InputError
 from mmrs.rollout import Rollout
 
 Values = NDArray[Any]
@@ -161,15 +162,23 @@ class Collector:
         _, values = self.ppo.forward(torch.cat([rollout.obs[-1], rollout.final_obs]))
         return torch.cat([known.flatten(0, 1), values])[rollout.after]
 
-    def state(self) -> list[dict[str, Any]]:
-        """Where each group stands."""
-        return [{"obs": group.obs, "envs": group.envs.state()} for group in self.groups]
+    def state(self) -> dict[str, Any]:
+        """Where each environment stands; nothing of the groups, so that a run may go on with another number of them."""
+        return {
+            "obs": np.concatenate([group.obs for group in self.groups]),
+            "envs": [one for group in self.groups for one in group.envs.state()],
+        }
 
-    def restore(self, state: list[dict[str, Any]]) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
         """Continue from `state`, on freshly made environments."""
-        for group, saved in zip(self.groups, state, strict=True):
-            group.envs.restore(saved["envs"])
-            group.obs = np.array(saved["obs"])
+        if len(state["envs"]) != self.num_envs:
+            raise InputError(f"the state is of {len(state['envs'])} environments, here are {self.num_envs}.")
+        first = 0
+        for group in self.groups:
+            own = slice(first, first + group.envs.num_envs)
+            group.envs.restore(state["envs"][own])
+            group.obs = np.array(state["obs"][own])
+            first = own.stop
 
     def close(self) -> None:
         """Close the environments."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,16 @@ class ActionLog:
         """Rows from `step` on; a view."""
         return self._rows[step - self._first : self.steps - self._first]
 
-    def load(self, rows: Values, steps: int) -> None:
-        """Become the log that ends at `steps` with these rows."""
+    def load(self, of_each: Sequence[Values], steps: int) -> Values:
+        """Become the log that ends at `steps` with these last actions ``[steps_i, *act]`` of each environment.
+
+        Returns the rows. Where they begin before an environment's own actions, they hold those of the one with the
+        longest history: it may do there whatever is allowed, since its seeded reset comes after.
+        """
+        rows = np.repeat(max(of_each, key=len)[:, None], len(of_each), 1)
+        for i, actions in enumerate(of_each):
+            rows[len(rows) - len(actions) :, i] = actions
         self._rows = np.empty((max(FIRST_ROWS, len(rows)), *self._rows.shape[1:]), self._rows.dtype)
         self._rows[: len(rows)] = rows
         self._first, self.steps = steps - len(rows), steps
+        return self.since(self._first)

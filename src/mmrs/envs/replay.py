@@ -9,7 +9,7 @@ a run that takes more of them goes no other way.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from mmrs.envs.training import Episodes, Step, Values
 from mmrs.errors import EnvironmentFault, InputError
 
 NOTHING_ENDED = Episodes()
-_REPRODUCED = ("life_returns", "game_returns", "game_lengths", "observation")
+_REPRODUCED = ("life_return", "game_return", "game_length", "observation")
 
 
 class ReplayedEnvs:
@@ -166,45 +166,47 @@ class ReplayedEnvs:
             "The simulation has broken down; check the size of actions and rewards."
         )
 
-    def state(self) -> dict[str, Any]:
-        """Seeds, actions since, and the returns counted so far: all that `restore` needs."""
+    def state(self) -> list[dict[str, Any]]:
+        """Of each environment the seed, the actions since, and the returns counted so far: all `restore` needs."""
         if self._pending is not None:
             raise InputError("A step is under way; call recv() before state().")
+        return [self._state_of(i) for i in range(self.num_envs)]
+
+    def _state_of(self, i: int) -> dict[str, Any]:
+        since = int(self._since[i])
         return {
             "seed": self._seed,
             "steps": self._log.steps,
             "reseed_every": self._every,
-            "reseeds": self._reseeds.copy(),
-            "since": self._since.copy(),
-            "actions": self._log.since(int(self._since.min())).copy(),
-            "life_returns": self._life.copy(),
-            "game_returns": self._game.copy(),
-            "game_lengths": self._length.copy(),
-            "observation": _digest(self._obs),
+            "reseeds": int(self._reseeds[i]),
+            "since": since,
+            "actions": self._log.since(since)[:, i].copy(),
+            "life_return": float(self._life[i]),
+            "game_return": float(self._game[i]),
+            "game_length": int(self._length[i]),
+            "observation": _digest(self._obs[i]),
         }
 
-    def restore(self, state: dict[str, Any], progress: Callable[[int, int], None] | None = None) -> Values:
+    def restore(self, state: Sequence[dict[str, Any]], progress: Callable[[int, int], None] | None = None) -> Values:
         """Bring freshly made environments exactly to where `state` was taken; returns the observation seen then.
 
         Args:
-            state: From `state()` of environments made the same way.
+            state: From `state()` of environments made the same way, whichever of them were stepped together.
             progress: Called with (steps replayed, steps to replay).
 
         Raises:
             EnvironmentFault: The environments did not come to the same place, so the run could not go on exactly.
         """
-        actions, since = np.asarray(state["actions"]), np.asarray(state["since"])
-        if actions.shape[1:] != self._check.shape:
-            raise InputError(
-                f"The state is of actions {actions.shape[1:]}, these environments take {self._check.shape}."
-            )
-        self._start_counting(int(state["seed"]))
-        self._every = int(state["reseed_every"])
-        self._reseeds[:], self._since[:] = state["reseeds"], since
-        self._log.load(actions, int(state["steps"]))
-        self._replay(actions, since - since.min(), progress)
+        shapes = {(len(state), *np.shape(one["actions"])[1:]) for one in state}
+        if shapes != {self._check.shape}:
+            raise InputError(f"The state is of actions {shapes}, these environments take {self._check.shape}.")
+        self._start_counting(int(state[0]["seed"]))
+        self._every = int(state[0]["reseed_every"])
+        self._reseeds[:], self._since[:] = ([one[name] for one in state] for name in ("reseeds", "since"))
+        actions = self._log.load([one["actions"] for one in state], int(state[0]["steps"]))
+        self._replay(actions, self._since - self._since.min(), progress)
         now = self.state()
-        wrong = [name for name in _REPRODUCED if not np.array_equal(now[name], state[name])]
+        wrong = [name for name in _REPRODUCED if [one[name] for one in now] != [one[name] for one in state]]
         if wrong:
             raise EnvironmentFault(
                 f"The environments replayed {len(actions)} steps but did not come to the same place "
@@ -241,5 +243,5 @@ class ReplayedEnvs:
 
 
 def _digest(obs: Values) -> str:
-    """A short name for what all environments show."""
+    """A short name for what an environment shows."""
     return hashlib.blake2b(np.ascontiguousarray(obs).tobytes(), digest_size=16).hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ class RoomsEnvs:
     """`TrainingEnvs` over `RoomsVectorEnv`.
 
     An episode that ends reports ``success``, ``states`` (true states it visited) and ``coverage`` (share of all true
-    states that these environments have visited together since they began).
+    states that these environments have visited together since they began; those of another object are not among them).
 
     Args:
         world: `KeyRooms`, `MultiRooms` or `NoisyTV`.
@@ -100,16 +101,17 @@ class RoomsEnvs:
         ]
         return Episodes(returns, list(returns), lengths, infos, np.flatnonzero(done).tolist())
 
-    def state(self) -> dict[str, Any]:
-        """The numbers of all environments."""
+    def state(self) -> list[dict[str, Any]]:
+        """The numbers of each environment."""
         self._refuse_under_way()
-        return {"world": self.envs.world.name, "rows": self.envs.rows.copy()}
+        return [{"world": self.envs.world.name, "row": row.copy()} for row in self.envs.rows]
 
-    def restore(self, state: dict[str, Any]) -> Values:
+    def restore(self, state: Sequence[dict[str, Any]]) -> Values:
         """Bring freshly made environments exactly to where `state` was taken; returns the observation seen then."""
-        if state["world"] != self.envs.world.name:
-            raise InputError(f"the state is of {state['world']}, these environments are {self.envs.world.name}.")
-        self.envs.load(np.asarray(state["rows"]))
+        worlds = {one["world"] for one in state}
+        if worlds != {self.envs.world.name}:
+            raise InputError(f"the state is of {', '.join(worlds)}, these environments are {self.envs.world.name}.")
+        self.envs.load(np.stack([one["row"] for one in state]))
         return self.envs.observe()
 
     def _refuse_under_way(self) -> None:

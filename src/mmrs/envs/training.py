@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -76,11 +77,14 @@ class TrainingEnvs(Protocol):
         """The step that `send` started, waited for if need be."""
         ...
 
-    def state(self) -> dict[str, Any]:
-        """What `restore` needs: a tree of dictionaries, numpy arrays, numbers and strings; cheap to take."""
+    def state(self) -> list[dict[str, Any]]:
+        """What `restore` needs, of each environment by itself: numpy arrays, numbers and strings; cheap to take.
+
+        Nothing in it depends on which environments were stepped together, so that others may be when it is restored.
+        """
         ...
 
-    def restore(self, state: dict[str, Any]) -> Values:
+    def restore(self, state: Sequence[dict[str, Any]]) -> Values:
         """Bring freshly made environments exactly to where `state` was taken; returns the observation seen then."""
         ...
 

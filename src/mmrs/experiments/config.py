@@ -28,7 +28,8 @@ class EnvConfig:
     """Atari: threads that step the games; None: ale-py chooses."""
     groups: int | None = None
     """Groups that step and act in turn, so that neither waits for the other; None: four for Atari on a GPU, where the
-    games have threads of their own, and one elsewhere or where `threads` is given."""
+    games have threads of their own, and one elsewhere or where `threads` is given. A run may be resumed with another
+    number than it began with."""
     vectorization: Literal["sync", "async"] = "sync"
     """Step Bullet and other games in this process, or in one process each."""
     step_timeout: float = 30.0

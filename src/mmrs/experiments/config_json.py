@@ -98,7 +98,7 @@ def _refuse(path: str, data: Any, expected: str) -> Any:
     raise InputError(f"{path} is {str(data)[:80]!r}, expected {expected}.")
 
 
-HOW = {"root", "name", "device", "threads", "quiet", "wandb", "env.threads"}
+HOW = {"root", "name", "device", "threads", "quiet", "wandb", "env.threads", "env.groups"}
 """Keys that say how a run is made and not what it is: they may differ between two attempts at it."""
 
 

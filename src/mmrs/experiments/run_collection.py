@@ -18,7 +18,7 @@ from mmrs.experiments.run_records import THEN, RunRecord, is_run, read_run
 _LIMIT = 1 << 28
 _NOT_THE_EXPERIMENT = {
     *("seed", "root", "name", "quiet", "device", "threads", "wandb", "checkpoint_every"),
-    *("env.id", "env.threads", "env.vectorization", "env.step_timeout", "bonus.name"),
+    *("env.id", "env.threads", "env.groups", "env.vectorization", "env.step_timeout", "bonus.name"),
 }
 """Settings that name a run or say where and how it ran, not what was tried."""
 

@@ -56,8 +56,8 @@ def _run(path: Path, seed: int) -> Run:
 
 def _visits(checkpoints: Path) -> NDArray[np.int64]:
     """Visits to each cell ``[13, 13]``, which the environments keep in the newest checkpoint."""
-    groups = store.load(checkpoints)[1]["trainer"]["collector"]
-    rows = np.concatenate([np.asarray(group["envs"]["rows"]) for group in groups])
+    envs = store.load(checkpoints)[1]["trainer"]["collector"]["envs"]
+    rows = np.stack([one["row"] for one in envs])
     return np.asarray(parts(rows)[3].sum(0).reshape(-1, SIDE, SIDE).sum(0))
 
 
