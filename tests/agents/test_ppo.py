@@ -167,8 +167,10 @@ def spelt_out_loss(ppo, batch):
 @pytest.mark.parametrize(
     "action", [spaces.Discrete(3), spaces.MultiDiscrete([2, 4]), spaces.Box(-1, 1, (2,))], ids=lambda a: str(a)[:8]
 )
-@pytest.mark.parametrize("shape", [(4,), (40, 40)], ids=["vector", "image"])
-def test_the_gradient_is_that_of_the_objective(shape, action, heads, clip_values):
+@pytest.mark.parametrize(
+    ("shape", "way"), [((4,), "prepared"), ((4,), "with_pull"), ((40, 40), "prepared")], ids=str
+)
+def test_the_gradient_is_that_of_the_objective(shape, way, action, heads, clip_values):
     image = len(shape) == 2
     observation = observation_spec(
         spaces.Box(0, 255, shape, np.uint8) if image else spaces.Box(-9, 9, shape, np.float32)
@@ -193,6 +195,8 @@ def test_the_gradient_is_that_of_the_objective(shape, action, heads, clip_values
     loss.backward()
     wanted = ppo.weights.grad.clone()
     ppo._batch = batch
+    ppo._with_pull = network.prepared() if way == "prepared" else network.with_pull
+    assert (ppo._with_pull == network.with_pull) == (image or way == "with_pull")
     measured = ppo._step(torch.arange(64))
     assert measured[4] > 0.1  # clipped
     torch.testing.assert_close(ppo.weights.grad, wanted, rtol=1e-4, atol=1e-6 * float(wanted.abs().max()) + 1e-7)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
-from mmrs.functional import clustering
+from mmrs.functional import clustering, clustering_cpu
 from mmrs.functional.clustering import inertia, kmeans
 
 
@@ -168,6 +168,15 @@ def test_extreme_scales_stay_usable(scale, width):
     labels = kmeans(x, every(x), 4, seeded())
     assert labels.min() >= 0
     assert labels.max() < 4
+
+
+def test_a_start_ends_with_the_last_distinct_state():
+    points = torch.randn(5, 40, generator=seeded()).repeat(20, 1) + 100.0  # far out, where rounding is coarse
+    centred = points - points.mean(0)
+    table = torch.cdist(centred, centred).square().numpy()
+    rounding = 16 * np.finfo(np.float32).eps * float(centred.square().sum(1).max())
+    picks = clustering_cpu._plus_plus(table, torch.rand(9, 8, generator=seeded()).numpy(), rounding)
+    assert sorted(picks % 5) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(("states", "distinct", "size"), [(60, 60, 3), (200, 200, 100), (40, 5, 4)])

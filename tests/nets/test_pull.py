@@ -9,7 +9,7 @@ from gymnasium import spaces
 from torch import nn
 
 from mmrs.functional.losses import gaussian_kl, vae_loss
-from mmrs.nets.dense import TanhLayers, dense, dense_with_pull
+from mmrs.nets.dense import DenseViews, TanhLayers, dense
 from mmrs.nets.pull import with_pull
 from mmrs.nets.vae import VAE
 from mmrs.spaces import observation_spec
@@ -32,22 +32,36 @@ def test_dense_layers_and_their_gradient_are_those_of_sequential(sizes):
     expected = nn.Sequential(*network)(x)
     expected.backward(slope)
     wanted, by_input = gradients(network), x.grad.clone()
-    network.zero_grad()
+    network.zero_grad(set_to_none=False)
     with torch.no_grad():
         torch.testing.assert_close(network(x), expected)
-    out, pull = dense_with_pull(x.detach(), list(network), to_input=True)
-    torch.testing.assert_close(out, expected)
-    torch.testing.assert_close(pull(slope), by_input)
+    views = DenseViews(list(network))
+    for parameter in network.parameters():
+        parameter.grad.fill_(7.0)  # is overwritten
+    values = views.values(x.detach().numpy())
+    np.testing.assert_allclose(values[-1], expected.detach().numpy())
+    np.testing.assert_allclose(views.pull(values, slope.numpy(), to_input=True), by_input.numpy())
     torch.testing.assert_close(gradients(network), wanted)
-    pull(slope)  # adds to what is there
-    torch.testing.assert_close(gradients(network), {name: 2 * grad for name, grad in wanted.items()})
 
 
 def test_dense_layers_may_follow_each_other_directly():
     first, second = nn.Linear(4, 6), nn.Linear(6, 2)
     x = torch.randn(3, 4)
+    second(first(x)).sum().backward()
     with torch.no_grad():
         torch.testing.assert_close(dense(x, (first, second)), second(first(x)))
+    wanted = first.weight.grad.clone()
+    views = DenseViews([first, second])
+    views.pull(views.values(x.numpy()), np.ones((3, 2), np.float32))
+    torch.testing.assert_close(first.weight.grad, wanted)
+
+
+def test_the_input_is_left_as_it_is():
+    x = torch.randn(3, 4)
+    kept = x.clone()
+    with torch.no_grad():
+        dense(x, (nn.Tanh(), nn.Linear(4, 2)))
+    torch.testing.assert_close(x, kept, rtol=0, atol=0)
 
 
 def test_any_network_can_be_pulled():

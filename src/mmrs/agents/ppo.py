@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mmrs.functional.ppo import clipped_policy_loss, clipped_value_loss
-from mmrs.nets.actor_critic import ActorCritic
+from mmrs.nets.actor_critic import ActorCritic, WithPull
 from mmrs.nets.capture import Captured, set_learning_rate
 from mmrs.nets.flat import flatten_parameters
 from mmrs.spaces import ObservationSpec
@@ -83,6 +83,7 @@ class PPO:
             [self.weights], config.learning_rate, eps=config.adam_eps, fused=fused, foreach=False
         )
         self._batch: Batch | None = None
+        self._with_pull: WithPull = network.with_pull
         self._captured_step = Captured(self._step, coarse=True)
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
@@ -103,6 +104,8 @@ class PPO:
         if self.config.normalise_advantages == "rollout":
             advantages = standardised(advantages)
         self._hold(replace(batch, advantages=advantages))
+        if not self.config.bf16:
+            self._with_pull = self.network.prepared()
         orders = [torch.randperm(len(advantages), generator=self.generator) for _ in range(self.config.epochs)]
         parts = []
         for order in torch.stack(orders).to(advantages.device):
@@ -127,7 +130,7 @@ class PPO:
         assert batch is not None
         actions, share = batch.actions[index], 1.0 / len(index)
         with torch.autocast(index.device.type, torch.bfloat16, enabled=config.bf16):
-            parameters, values, pull = self.network.with_pull(self.network.features(batch.obs[index]))
+            parameters, values, pull = self._with_pull(self.network.features(batch.obs[index]))
         log_prob, entropy = self.network.log_prob(parameters, actions)
         log_ratio = log_prob - batch.log_prob[index]
         ratio = log_ratio.exp()
@@ -137,7 +140,8 @@ class PPO:
         policy_loss, by_log_prob = clipped_policy_loss(ratio, advantages, config.clip)
         bound = config.clip if config.clip_values else None
         value_loss, by_values = clipped_value_loss(values, batch.values[index], batch.returns[index], bound)
-        self.optimizer.zero_grad(set_to_none=False)
+        assert self.weights.grad is not None
+        self.weights.grad.zero_()
         by_entropy = -config.entropy_weight * share
         by_parameters = self.network.pull_log_prob(parameters, actions, by_log_prob * share, by_entropy)
         pull(by_parameters, by_values * (config.value_weight * share))

@@ -16,6 +16,7 @@ from mmrs.experiments.build import build_envs
 from mmrs.experiments.config import TrainConfig
 from mmrs.experiments.load import load_bonus, rollout_of
 from mmrs.experiments.run_folder import RunFolder
+from mmrs.experiments.threads import use_threads
 from mmrs.functional.clustering import kmeans
 from mmrs.rewards import IntrinsicReward, Memory, Scaled, Weighted
 from mmrs.rollout import Rollout
@@ -52,7 +53,7 @@ def probe(run: RunFolder, steps: int, seed: int) -> Probe | None:
     """Play at least `steps` steps with the newest checkpoint's policy and ask its bonus; None without a bonus."""
     settings = run.read_config(TrainConfig)
     _, tree = store.load(run.checkpoints)
-    torch.set_num_threads(settings.threads)
+    use_threads(settings.threads)
     with closing(build_envs(replace(settings.env, vectorization="sync"))) as envs:
         policy = Policy(envs.observation_space, envs.action_space, tree["trainer"], seed)
         wrapped, memory = load_bonus(settings, envs, tree["trainer"], longer=2)

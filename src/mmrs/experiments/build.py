@@ -13,6 +13,7 @@ from mmrs.envs.make import family, make_envs
 from mmrs.envs.training import TrainingEnvs
 from mmrs.errors import InputError
 from mmrs.experiments.config import BonusConfig, EnvConfig, TrainConfig
+from mmrs.experiments.threads import use_threads
 from mmrs.rewards import IntrinsicReward, Scaled, Weighted, make
 
 
@@ -82,7 +83,7 @@ def build_envs(
 def build_trainer(config: TrainConfig) -> Trainer:
     """Environments, bonus and learner, ready to start or to be restored."""
     check(config)
-    torch.set_num_threads(config.threads)
+    use_threads(config.threads)
     device = choose_device(config.device)
     groups = build_groups(config.env, device)
     updates = -(-config.steps // (config.num_steps * config.env.num_envs))

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
+from mmrs.experiments.threads import use_threads
 from mmrs.files import output_folder
 from mmrs.recorder import RolloutRecorder
 from mmrs.report.reward_maps import draw_reward_maps
@@ -86,7 +87,7 @@ def _entered(rollout: Rollout) -> Tensor:
 def compare(folder: Path, *, rollouts: int = 30, steps: int = 128, num_envs: int = 8, seed: int = 0) -> list[Payment]:
     """Collect, pay, print a table and draw where each reward pays."""
     folder = output_folder(folder)
-    torch.set_num_threads(1)  # small networks: a second thread costs more than it gives
+    use_threads(1)  # small networks: a second thread costs more than it gives
     recorded = collect(rollouts, steps, num_envs, seed)
     payments = [pay(name, recorded, seed) for name in NAMES]
     visits = torch.bincount(torch.stack([_entered(r) for r in recorded]).flatten(), minlength=SIDE**2)

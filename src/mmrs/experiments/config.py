@@ -78,7 +78,7 @@ class TrainConfig:
     device: str = "auto"
     """"cpu", "cuda" or "auto": a GPU if there is one."""
     threads: int = 1
-    """Torch's threads. Results depend on it, so a resumed run uses the same."""
+    """Threads that compute, torch's and NumPy's. Results depend on it, so a resumed run uses the same."""
     root: Path = Path("runs")
     """Folder of runs."""
     name: str = ""

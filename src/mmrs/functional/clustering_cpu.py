@@ -37,17 +37,18 @@ def _plus_plus(table: Values, draws: Values, rounding: float) -> Values:
     differ by their rounding alone, and so would the labels of equal states.
     """
     picks: list[int] = []
-    nearest = np.ones(len(table), table.dtype)
+    nearest, few = np.ones(len(table), table.dtype), len(table) * rounding  # more, and some state is farther than that
     for draw in draws:
         total = nearest.cumsum()
         pick = np.minimum(total.searchsorted(draw * total[-1], "right"), len(table) - 1)
         closer = table[pick]  # [trials, L]
         if picks:
             np.minimum(closer, nearest, out=closer)
-        best = closer.sum(1).argmin()
+        sums = closer.sum(1)
+        best = sums.argmin()
         nearest = closer[best]
         picks.append(pick[best])
-        if nearest.max() <= rounding:
+        if sums[best] <= few and nearest.max() <= rounding:
             break
     return np.array(picks)
 

@@ -16,11 +16,16 @@ from mmrs.functional.distributions import (
     sample_choices,
 )
 from mmrs.nets.blocks import block_kernel, divides, image_blocks
-from mmrs.nets.dense import TanhLayers, dense_with_pull
+from mmrs.nets.dense import DenseViews, TanhLayers
 from mmrs.nets.encoders import PIXEL_SCALE
 from mmrs.nets.init import orthogonal
 from mmrs.nets.pull import add_gradient, with_pull
 from mmrs.spaces import ActionSpec, ObservationSpec
+
+PullBoth = Callable[[Tensor, Tensor], object]
+"""As `Pull`, from the slopes by two outputs."""
+WithPull = Callable[[Tensor], tuple[Tensor, Tensor, PullBoth]]
+"""From network input to distribution parameters, values and the way back."""
 
 
 class ActorCritic(nn.Module):
@@ -77,20 +82,31 @@ class ActorCritic(nn.Module):
             return choice_log_prob(parameters, actions, self.action.choices)
         return gaussian_log_prob(parameters, self.log_std, actions)
 
-    def with_pull(self, x: Tensor) -> tuple[Tensor, Tensor, Callable[[Tensor, Tensor], object]]:
+    def with_pull(self, x: Tensor) -> tuple[Tensor, Tensor, PullBoth]:
         """As `forward`, with the way back from a loss' slopes by parameters and values to all weights."""
-        if not self.is_image:
-            parameters, pull_policy = dense_with_pull(x, list(self.policy))  # type: ignore[call-overload]
-            values, pull_value = dense_with_pull(x, list(self.value))  # type: ignore[call-overload]
+        both, pull = with_pull(lambda x: torch.cat(self(x), 1).float(), x)
+        parameters, values = both.split([self.action.size, self.value_heads], 1)
+        return parameters, values, lambda p, v: pull(torch.cat([p, v], 1))
+
+    def prepared(self) -> WithPull:
+        """`with_pull` for the steps of one update: on a CPU sooner for vectors, whose gradients it overwrites.
+
+        Weights and gradients must exist and stay in their places meanwhile.
+        """
+        if self.is_image or self.log_std.is_cuda:
+            return self.with_pull
+        policy, value = (DenseViews(list(part)) for part in (self.policy, self.value))  # type: ignore[call-overload]
+
+        def dense_with_pull(x: Tensor) -> tuple[Tensor, Tensor, PullBoth]:
+            decided, judged = policy.values(x.numpy()), value.values(x.numpy())
 
             def pull(by_parameters: Tensor, by_values: Tensor) -> None:
-                pull_policy(by_parameters)
-                pull_value(by_values)
+                policy.pull(decided, by_parameters.numpy())
+                value.pull(judged, by_values.numpy())
 
-            return parameters, values, pull
-        both, pull_both = with_pull(lambda x: torch.cat(self(x), 1).float(), x)
-        parameters, values = both.split([self.action.size, self.value_heads], 1)
-        return parameters, values, lambda p, v: pull_both(torch.cat([p, v], 1))
+            return torch.from_numpy(decided[-1]), torch.from_numpy(judged[-1]), pull
+
+        return dense_with_pull
 
     def pull_log_prob(self, parameters: Tensor, actions: Tensor, by_log_prob: Tensor, by_entropy: float) -> Tensor:
         """A loss' slope by the parameters, from those by log probability ``[B]`` and by entropy (one number).

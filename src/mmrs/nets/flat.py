@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
-from torch import nn
+from torch import Tensor, nn
+
+MOMENTS = ("exp_avg", "exp_avg_sq")
+"""Adam's, beside its count of steps."""
 
 
 def flatten_parameters(network: nn.Module) -> nn.Parameter:
@@ -13,7 +19,7 @@ def flatten_parameters(network: nn.Module) -> nn.Parameter:
     layers would get gradients of their own again. Small networks spend more time in per-layer calls than in arithmetic.
     """
     layers = [p for p in network.parameters() if p.requires_grad]
-    flat = nn.Parameter(torch.empty(sum(p.numel() for p in layers), device=layers[0].device))
+    flat = nn.Parameter(torch.empty(sum(p.numel() for p in layers), dtype=layers[0].dtype, device=layers[0].device))
     flat.grad = torch.zeros_like(flat)
     start = 0
     for layer in layers:
@@ -24,3 +30,34 @@ def flatten_parameters(network: nn.Module) -> nn.Parameter:
         layer.data, layer.grad = view, flat.grad.as_strided(*place)
         start += layer.numel()
     return flat
+
+
+@contextmanager
+def as_one_vector(network: nn.Module, optimizer: torch.optim.Adam) -> Iterator[torch.optim.Adam]:
+    """For a while, the network's weights as views of one vector, and an Adam over it that goes on from `optimizer`.
+
+    Afterwards weights and moments are back in their places, with what was learned. For steps so many and so small that
+    copying all of them twice is cheap beside what one call a step in place of one a layer saves.
+    """
+    own = [(layer, layer.data) for layer in network.parameters()]
+    moments = {name: _joined(optimizer, [layer for layer, _ in own], name) for name in MOMENTS}
+    steps = [optimizer.state[layer]["step"] for layer, _ in own if layer in optimizer.state]
+    flat, group = flatten_parameters(network), optimizer.param_groups[0]
+    whole = torch.optim.Adam([flat], group["lr"], group["betas"], group["eps"], fused=True)
+    whole.state[flat] = {"step": steps[0].clone() if steps else torch.zeros(()), **moments}
+    try:
+        yield whole
+    finally:
+        sizes = [place.numel() for _, place in own]
+        parts = {name: moments[name].split(sizes) for name in MOMENTS}
+        for i, (layer, place) in enumerate(own):
+            place.copy_(layer.data)
+            layer.data, layer.grad = place, None
+            state = {name: parts[name][i].view_as(place).clone() for name in MOMENTS}
+            optimizer.state[layer] = {"step": whole.state[flat]["step"].clone(), **state}
+
+
+def _joined(optimizer: torch.optim.Adam, layers: list[nn.Parameter], name: str) -> Tensor:
+    """A moment of all layers as one vector; zeros before the first step."""
+    parts = [optimizer.state[layer][name] if layer in optimizer.state else torch.zeros_like(layer) for layer in layers]
+    return torch.cat([part.detach().flatten() for part in parts])

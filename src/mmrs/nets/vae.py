@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as nnf
 
-from mmrs.nets.dense import TanhLayers, dense, dense_with_pull
+from mmrs.nets.dense import TanhLayers, dense
 from mmrs.nets.pull import Pull, with_pull
 from mmrs.spaces import ObservationSpec
 
@@ -129,7 +129,7 @@ class VectorEncoder(nn.Module):
 
     def with_pull(self, x: Tensor) -> tuple[Tensor, Pull]:
         """Mean and log variance in one ``[B, 2 latent]``, and the way back."""
-        return dense_with_pull(x, (*self.trunk, self.heads))
+        return with_pull(lambda x: dense(x, (*self.trunk, self.heads)), x)
 
     def mean_of(self, x: Tensor, statistics: Statistics = "running") -> Tensor:  # noqa: ARG002 (same call)
         """The mean alone. Nothing stands between the last two layers: composed, they are a tenth of the arithmetic."""
@@ -192,7 +192,7 @@ class VAE(nn.Module):
         log_variance = unbounded.clamp(*LOG_VARIANCE)
         spread = (0.5 * log_variance).exp()
         drawn, variance = spread * noise, spread.square()
-        reconstruction, pull_decoder = self._decode_with_pull(mean + drawn)
+        reconstruction, pull_decoder = with_pull(self.decoder, mean + drawn, to_input=True)
         away = reconstruction - x
         by_z = pull_decoder(away * (share / decoder_variance))
         by_mean = torch.add(by_z, mean, alpha=share)
@@ -200,11 +200,6 @@ class VAE(nn.Module):
         pull_encoder(torch.cat([by_mean, by_log_variance * (unbounded == log_variance)], 1))
         kl = 0.5 * (share * (variance + mean.square() - log_variance).sum() - mean.shape[1])
         return kl, away.square().mean()
-
-    def _decode_with_pull(self, z: Tensor) -> tuple[Tensor, Pull]:
-        if isinstance(self.decoder, TanhLayers):
-            return dense_with_pull(z, list(self.decoder), to_input=True)
-        return with_pull(self.decoder, z, to_input=True)
 
 
 def _after_convolutions(side: int) -> int:

@@ -15,6 +15,7 @@ from mmrs.functional.clustering import draw_starts, kmeans, kmeans_from
 from mmrs.functional.fairness import gain
 from mmrs.functional.losses import novelty
 from mmrs.nets.capture import Captured
+from mmrs.nets.dense_vae import train_dense
 from mmrs.nets.encoders import in_chunks
 from mmrs.nets.init import drawn_from
 from mmrs.nets.norm import ControlNorm
@@ -156,18 +157,24 @@ class MMRS(IntrinsicReward):
 
     def _pass(self, obs: Tensor, noise: Tensor) -> Tensor:
         """A gradient step on each batch of ``[M, B, *obs]``, one graph on a GPU; returns means of KL and error."""
-        return torch.stack([self._step(*batch) for batch in zip(obs, noise, strict=True)]).mean(0)
+        assert isinstance(self.optimizer, torch.optim.Adam)
+        if obs.is_cuda or self.vae.is_image:
+            return torch.stack([self._step(*batch) for batch in zip(obs, noise, strict=True)]).mean(0)
+        x = self._inputs(obs.flatten(0, 1)).unflatten(0, obs.shape[:2])
+        return train_dense(self.vae, self.optimizer, x, noise, self._decoder_variance(x[0]))
 
     def _step(self, obs: Tensor, noise: Tensor) -> Tensor:
         """One gradient step; returns mean KL and mean squared error of the batch."""
         x = self._inputs(obs)
-        # KL.sum() + MSE.mean() over a batch is, up to a factor that Adam ignores, the loss with this variance.
-        variance = 0.5 * x.numel() if self.config.author_loss else self.config.decoder_variance
         assert self.optimizer is not None
         self.optimizer.zero_grad(set_to_none=True)
-        kl, error = self.vae.backward(x, noise, variance)
+        kl, error = self.vae.backward(x, noise, self._decoder_variance(x))
         self.optimizer.step()
         return torch.stack([kl, error])
+
+    def _decoder_variance(self, batch: Tensor) -> float:
+        # KL.sum() + MSE.mean() over a batch is, up to a factor that Adam ignores, the loss with this variance.
+        return 0.5 * batch.numel() if self.config.author_loss else self.config.decoder_variance
 
 
 def _stand_ins(visited: Tensor) -> Tensor:

@@ -1,0 +1,86 @@
+"""A dense VAE trained in NumPy goes where torch's graph and Adam lead it."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from mmrs.functional.losses import gaussian_kl, vae_loss
+from mmrs.nets.dense_vae import train_dense
+from mmrs.nets.vae import VAE
+from mmrs.spaces import observation_spec
+
+LATENT, VARIANCE = 5, 0.1
+
+
+def make():
+    torch.manual_seed(0)
+    vae = VAE(observation_spec(spaces.Box(-np.inf, np.inf, (6,), np.float32)), LATENT).eval().double()
+    with torch.no_grad():  # log variances on both sides of the upper bound
+        vae.encoder.heads.bias[-2:] = torch.tensor([9.99, 10.01])
+        vae.encoder.heads.weight[-2:] = 0.0
+    return vae, torch.optim.Adam(vae.parameters(), 1e-3, fused=True)
+
+
+def data(batches=3):
+    torch.manual_seed(1)
+    return torch.randn(batches, 8, 6).double(), torch.randn(batches, 8, LATENT).double()
+
+
+def train_by_graph(vae, optimizer, batches, noise):
+    measured = []
+    for x, drawn in zip(batches, noise, strict=True):
+        mean, log_variance = vae.encode(x)
+        reconstruction = vae.decode(mean + (0.5 * log_variance).exp() * drawn)
+        optimizer.zero_grad()
+        vae_loss(x, reconstruction, mean, log_variance, VARIANCE).mean().backward()
+        optimizer.step()
+        with torch.no_grad():
+            measured.append([gaussian_kl(mean, log_variance).mean(), (x - reconstruction).square().mean()])
+    return torch.tensor(measured).mean(0)
+
+
+def test_weights_moments_and_measurements_are_those_of_the_graph():
+    (vae, adam), (other, other_adam) = make(), make()
+    for _ in range(2):  # the second pass goes on from the first one's moments
+        measured = train_dense(vae, adam, *data(), VARIANCE)
+        wanted = train_by_graph(other, other_adam, *data())
+        torch.testing.assert_close(measured, wanted, check_dtype=False)
+    torch.testing.assert_close(vae.state_dict(), other.state_dict())
+    torch.testing.assert_close(adam.state_dict(), other_adam.state_dict())
+
+
+def test_weights_stay_in_their_places_and_share_nothing():
+    vae, adam = make()
+    places = [p.data_ptr() for p in vae.parameters()]
+    twin = copy.deepcopy(vae)
+    train_dense(vae, adam, *data(), VARIANCE)
+    assert [p.data_ptr() for p in vae.parameters()] == places
+    storages = {p.untyped_storage().data_ptr() for p in vae.parameters()}
+    storages |= {m.untyped_storage().data_ptr() for s in adam.state.values() for m in s.values()}
+    assert len(storages) == 4 * len(places)
+    assert all(not torch.equal(a, b) for a, b in zip(vae.parameters(), twin.parameters(), strict=True))
+
+
+def test_a_pass_that_is_interrupted_leaves_a_whole_network(monkeypatch):
+    vae, adam = make()
+    places = [p.data_ptr() for p in vae.parameters()]
+    batches, noise = data()
+    other, other_adam = make()
+    train_by_graph(other, other_adam, batches[:1], noise[:1])
+    step, calls = torch.optim.Adam.step, []
+
+    def interrupted(self, *args):
+        calls.append(self)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return step(self, *args)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train_dense(vae, adam, batches, noise, VARIANCE)
+    assert [p.data_ptr() for p in vae.parameters()] == places
+    torch.testing.assert_close(vae.state_dict(), other.state_dict())  # the first batch was learned
+    torch.testing.assert_close(adam.state_dict(), other_adam.state_dict())
