@@ -1,53 +1,64 @@
 """The trainer on one CPU core: plain PPO beside Stable-Baselines3's with the same numbers and network, in one run.
 
-Also how near PPO comes to stepping alone on AntBullet, and what MMRS adds on Bullet. Every measurement is a process of
-its own on one core; they take turns, and the table shows medians. Run it with `python -m benchmarks.trainer`.
+Also how near PPO comes to stepping alone on AntBullet, and what MMRS adds on the six Bullet games. What is compared
+takes turns, a rollout each, in one process held on one core. Run it with `python -m benchmarks.trainer`.
 """
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from torch import nn
 
 from benchmarks.timing import machine, print_table, write_results
 from mmrs.agents.ppo import PPOConfig
-from mmrs.experiments.build import build_envs, build_trainer
+from mmrs.agents.train import Trainer
+from mmrs.envs.bullet import make_bullet
+from mmrs.experiments.build import build_trainer
+from mmrs.experiments.config import TrainConfig
 from mmrs.experiments.presets import default_config
 
 ALIEN, PENDULUM, ANT = "ALE/Alien-v5", "InvertedPendulumBulletEnv-v0", "AntBulletEnv-v0"
+OTHERS = ("HopperBulletEnv-v0", "Walker2DBulletEnv-v0", "HalfCheetahBulletEnv-v0", "HumanoidBulletEnv-v0")
 ENVS, STEPS = 8, 128
-SECONDS = {ALIEN: 20.0, PENDULUM: 6.0, ANT: 8.0}
-KINDS = [
-    (ALIEN, "sb3"), (ALIEN, "ppo"), (ALIEN, "ppo bf16"),
-    (PENDULUM, "sb3"), (PENDULUM, "ppo"), (PENDULUM, "ppo + mmrs"),
-    (ANT, "stepping"), (ANT, "sb3"), (ANT, "ppo"), (ANT, "ppo + mmrs"),
-]  # fmt: skip
+WARM_UP = 3
+"""Rollouts of each before the clock."""
+JOBS = {
+    ALIEN: ["sb3", "ppo", "ppo bf16"],
+    PENDULUM: ["sb3", "ppo", "ppo + mmrs"],
+    ANT: ["sb3", "ppo", "steps of ppo", "ppo + mmrs"],
+    **{env: ["ppo", "ppo + mmrs"] for env in OTHERS},
+}
+SECONDS = {ALIEN: 60.0, PENDULUM: 20.0, ANT: 30.0, **dict.fromkeys(OTHERS, 20.0)}
+"""Of processor time, shared by the jobs of a process."""
 
 
-def stepping(env: str) -> Iterator[None]:
-    """The environments alone, with the actions of an untrained policy: standard normal, clipped."""
-    envs = build_envs(default_config(env, "none").env)
-    envs.reset(0)
-    random, shape = np.random.default_rng(0), (STEPS, ENVS, *envs.action_space.shape)
-    while True:
-        for actions in np.clip(random.normal(size=shape), -1.0, 1.0).astype(np.float32):
-            envs.step(actions)
-        yield
-
-
-def ours(env: str, kind: str) -> Iterator[None]:
-    """This package's trainer."""
+def configured(env: str, kind: str) -> TrainConfig:
+    """This package's trainer with its defaults, on one core."""
     config = default_config(env, "mmrs" if "mmrs" in kind else "none")
     config = replace(config, device="cpu", ppo=replace(config.ppo, bf16="bf16" in kind))
-    for _ in build_trainer(replace(config, env=replace(config.env, threads=1))):
+    return replace(config, env=replace(config.env, threads=1))
+
+
+def steps_of(trainer: Trainer) -> Iterator[None]:
+    """Gymnasium's own vector environment alone, with the actions of the trainer's newest rollout, the same way."""
+    (group,) = trainer.collector.groups
+    makers = [partial(make_bullet, ANT)] * ENVS
+    envs = SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP)
+    envs.reset(seed=group.envs._seeds(np.ones(ENVS, bool)).tolist())
+    while True:
+        for actions in group.taken:
+            envs.step(actions)
         yield
 
 
@@ -98,67 +109,77 @@ def sb3(env: str) -> Iterator[None]:
         yield
 
 
-def worker(env: str, kind: str) -> float:
-    """Steps a second of one job, warmed up, on the one core this process was put on.
+def make_jobs(env: str) -> dict[str, Iterator[Any]]:
+    """What takes turns on an environment; each yields after a rollout."""
+    trainers = {kind: build_trainer(configured(env, kind)) for kind in JOBS[env] if kind.startswith("ppo")}
+    jobs: dict[str, Iterator[Any]] = {}
+    for kind in JOBS[env]:
+        if kind in trainers:
+            jobs[kind] = iter(trainers[kind])
+        else:
+            jobs[kind] = sb3(env) if kind == "sb3" else steps_of(trainers["ppo"])
+    return jobs
 
-    By the processor's time of the process: what others take of the core is not counted.
-    """
+
+def turns(env: str) -> dict[str, float]:
+    """Steps a second of each job by the processor's time: what others take of the core is not counted."""
     torch.set_num_threads(1)
-    job = stepping(env) if kind == "stepping" else sb3(env) if kind == "sb3" else ours(env, kind)
-    for _ in range(2):
-        next(job)
-    began, rollouts = time.process_time(), 0
-    while time.process_time() - began < SECONDS[env]:
-        next(job)
+    jobs = make_jobs(env)
+    spent = dict.fromkeys(jobs, 0.0)
+    rollouts = -WARM_UP
+    while rollouts < 2 or sum(spent.values()) < SECONDS[env]:
+        for kind, job in jobs.items():
+            began = time.process_time()
+            next(job)
+            spent[kind] += time.process_time() - began if rollouts >= 0 else 0.0
         rollouts += 1
-    return rollouts * ENVS * STEPS / (time.process_time() - began)
+    return {kind: rollouts * ENVS * STEPS / seconds for kind, seconds in spent.items()}
 
 
-def measure(env: str, kind: str) -> float:
+def measure(env: str) -> dict[str, float]:
     """One measurement in a process of its own, held on one core."""
-    command = [sys.executable, "-m", "benchmarks.trainer", "--worker", env, kind]
+    command = [sys.executable, "-m", "benchmarks.trainer", "--worker", env]
     core = max(os.sched_getaffinity(0))
     done = subprocess.run(
         command, stdout=subprocess.PIPE, text=True, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
         preexec_fn=lambda: os.sched_setaffinity(0, {core}),
     )  # fmt: skip
-    return float(done.stdout.split()[-1])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+RATIOS: list[tuple[str, str, str, str, str]] = [
+    (ALIEN, "ppo", "sb3", "PPO / SB3", "at least 1.3"),
+    (ALIEN, "ppo bf16", "sb3", "PPO in bfloat16 / SB3", "at least 1.8"),
+    (PENDULUM, "ppo", "sb3", "PPO / SB3", "at least 1.8"),
+    (ANT, "ppo", "steps of ppo", "PPO / the same steps alone", "at least 0.93"),
+    (ANT, "sb3", "steps of ppo", "SB3 / the steps of PPO alone", ""),
+    *((env, "ppo", "ppo + mmrs", "time of PPO + MMRS / of PPO", "at most 1.5") for env in (PENDULUM, ANT, *OTHERS)),
+]
 
 
 def run(quick: bool = False) -> dict[str, Any]:
-    """Measure in turns, print, and return rates and ratios."""
-    found: dict[tuple[str, str], list[float]] = {pair: [] for pair in KINDS}
-    for _ in range(1 if quick else 3):
-        for pair in KINDS:
-            found[pair].append(measure(*pair))
-    rates = {pair: float(np.median(values)) for pair, values in found.items()}
-    ratios = {
-        "Alien, PPO / SB3": (rates[ALIEN, "ppo"] / rates[ALIEN, "sb3"], 1.3),
-        "Alien, PPO bf16 / SB3": (rates[ALIEN, "ppo bf16"] / rates[ALIEN, "sb3"], 1.8),
-        "InvertedPendulum, PPO / SB3": (rates[PENDULUM, "ppo"] / rates[PENDULUM, "sb3"], 1.8),
-        "Ant, PPO / stepping alone": (rates[ANT, "ppo"] / rates[ANT, "stepping"], 0.93),
-        "Ant, SB3 / stepping alone": (rates[ANT, "sb3"] / rates[ANT, "stepping"], None),
-        "Ant, PPO / PPO + MMRS": (rates[ANT, "ppo"] / rates[ANT, "ppo + mmrs"], None),
-        "InvertedPendulum, PPO / PPO + MMRS": (rates[PENDULUM, "ppo"] / rates[PENDULUM, "ppo + mmrs"], None),
+    """Measure, print, and return rates and ratios; ratios are of one process each."""
+    rounds = {env: [measure(env) for _ in range(1 if quick else 3)] for env in JOBS}
+    rates = {
+        env: {kind: float(np.median([r[kind] for r in each])) for kind in JOBS[env]} for env, each in rounds.items()
     }
-    rows = [[env, kind, round(rate)] for (env, kind), rate in rates.items()]
-    print_table("steps a second on one core", ["environment", "what", "steps/s"], rows)
-    rows = [[name, round(value, 2), f"at least {least}" if least else ""] for name, (value, least) in ratios.items()]
-    print_table("ratios", ["what", "ratio", "target"], rows)
-    return {
-        "machine": machine(),
-        "steps_per_second": {f"{env} {kind}": rate for (env, kind), rate in rates.items()},
-        "ratios": {name: value for name, (value, _) in ratios.items()},
-        "rounds": {f"{env} {kind}": values for (env, kind), values in found.items()},
-    }
+    rows = [[env, kind, round(rate)] for env, kinds in rates.items() for kind, rate in kinds.items()]
+    print_table("steps a second on one core, medians", ["environment", "what", "steps/s"], rows)
+    ratios, rows = {}, []
+    for env, a, b, name, target in RATIOS:
+        each = sorted(one[a] / one[b] for one in rounds[env])
+        ratios[f"{env}, {name}"] = each
+        rows.append([env, name, f"{np.median(each):.2f} ({each[0]:.2f} to {each[-1]:.2f})", target])
+    print_table("ratios: median (range) of processes", ["environment", "what", "ratio", "target"], rows)
+    return {"machine": machine(), "steps_per_second": rates, "ratios": ratios, "processes": rounds}
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--worker", nargs=2)
+    parser.add_argument("--worker")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     if options.worker:
-        print(worker(*options.worker), flush=True)
+        print(json.dumps(turns(options.worker)), flush=True)
         os._exit(0)  # jobs are cut off in the middle; nothing of them needs an orderly end
     print(write_results("trainer", run(options.quick)))
