@@ -21,10 +21,11 @@ from mmrs.experiments.maze_stats import mean_interval
 from mmrs.experiments.presets import default_config
 
 Job = tuple[str, str, int, int]
-"""Engine ("mmrs" or "sb3"), environment, seed, steps."""
+"""Engine ("mmrs", "mmrs by rollout" or "sb3"), environment, seed, steps."""
 BULLET = ("HalfCheetahBulletEnv-v0", "HopperBulletEnv-v0")
 JOBS: list[Job] = [  # the longest first
     *((engine, env, seed, 500_000) for env in BULLET for engine in ("sb3", "mmrs") for seed in range(8)),
+    *(("mmrs by rollout", BULLET[0], seed, 500_000) for seed in range(8)),
     *(("mmrs", "InvertedPendulumBulletEnv-v0", seed, 300_000) for seed in range(3)),
     *(("mmrs", "CartPole-v1", seed, 100_000) for seed in range(3)),
 ]
@@ -39,9 +40,9 @@ def write(out: Path, job: Job, step: int, value: float, began: float) -> None:
 
 def run_mmrs(job: Job, out: Path) -> None:
     """This package's PPO without a bonus."""
-    _, env, seed, steps = job
+    engine, env, seed, steps = job
     config = replace(default_config(env, "none"), steps=steps, seed=seed, device="cpu")
-    if env in BULLET:  # as Stable-Baselines3 does it
+    if env in BULLET and engine == "mmrs":  # as Stable-Baselines3 does it; our default is the cited code's
         config = replace(config, ppo=replace(config.ppo, normalise_advantages="minibatch"))
     trainer, began = build_trainer(config), time.time()
     for row in trainer:
@@ -85,29 +86,38 @@ def run_sb3(job: Job, out: Path) -> None:
 def run_job(job: Job, out: Path) -> None:
     """One run in a process of its own."""
     torch.set_num_threads(1)
-    (run_mmrs if job[0] == "mmrs" else run_sb3)(job, out)
+    (run_sb3 if job[0] == "sb3" else run_mmrs)(job, out)
 
 
 def table(path: Path) -> str:
-    """The last row of each run as a Markdown table: mean, 95 % bootstrap interval over seeds, each seed, steps/s."""
+    """The last row of each run as Markdown: mean, 95 % bootstrap interval over seeds, each seed; then differences."""
     last: dict[tuple[str, str], dict[int, dict[str, float]]] = defaultdict(dict)
     for line in path.read_text().splitlines():
         row = json.loads(line)
         last[row["env"], row["engine"]][row["seed"]] = row
-    lines = [
-        "| environment | engine | steps | return, mean [95 %] | each seed | steps/s a run |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines = ["| environment | engine | steps | return, mean [95 %] | each seed |", "|---|---|---|---|---|"]
+    returns = {}
     for (env, engine), rows in sorted(last.items()):
-        values = np.array([row["return"] for row in rows.values()])
+        values = returns[env, engine] = np.array([rows[seed]["return"] for seed in sorted(rows)])
         low, high = mean_interval(values)
-        each = ", ".join(f"{value:.0f}" for value in values)
         steps = min(row["step"] for row in rows.values())
-        speed = np.mean([row["step"] / row["seconds"] for row in rows.values()])
-        lines.append(
-            f"| {env} | {engine} | {steps:,.0f} | {values.mean():.0f} [{low:.0f}, {high:.0f}] | {each} | {speed:,.0f} |"
-        )
+        each = ", ".join(f"{value:.0f}" for value in values)
+        lines.append(f"| {env} | {engine} | {steps:,.0f} | {values.mean():.0f} [{low:.0f}, {high:.0f}] | {each} |")
+    lines += ["", "| environment | ours less Stable-Baselines3's, mean [95 %] |", "|---|---|"]
+    for (env, engine), values in returns.items():
+        if engine != "sb3" and (env, "sb3") in returns:
+            low, high = difference_interval(values, returns[env, "sb3"])
+            away = values.mean() - returns[env, "sb3"].mean()
+            lines.append(f"| {env}, {engine} | {away:.0f} [{low:.0f}, {high:.0f}] |")
     return "\n".join(lines)
+
+
+def difference_interval(ours: np.ndarray, theirs: np.ndarray) -> tuple[float, float]:
+    """95 % percentile-bootstrap interval of the difference of two means, seeds drawn apart."""
+    random = np.random.default_rng(1)
+    drawn = [random.choice(values, (10_000, len(values))).mean(1) for values in (ours, theirs)]
+    low, high = np.percentile(drawn[0] - drawn[1], [2.5, 97.5])
+    return float(low), float(high)
 
 
 def main() -> None:
