@@ -167,9 +167,7 @@ def spelt_out_loss(ppo, batch):
 @pytest.mark.parametrize(
     "action", [spaces.Discrete(3), spaces.MultiDiscrete([2, 4]), spaces.Box(-1, 1, (2,))], ids=lambda a: str(a)[:8]
 )
-@pytest.mark.parametrize(
-    ("shape", "way"), [((4,), "prepared"), ((4,), "with_pull"), ((40, 40), "prepared")], ids=str
-)
+@pytest.mark.parametrize(("shape", "way"), [((4,), "prepared"), ((4,), "with_pull"), ((40, 40), "prepared")], ids=str)
 def test_the_gradient_is_that_of_the_objective(shape, way, action, heads, clip_values):
     image = len(shape) == 2
     observation = observation_spec(

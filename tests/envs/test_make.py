@@ -155,34 +155,39 @@ def test_spaces_that_cannot_be_read_are_refused():
 
 
 class Pictures(Scripted):
-    observation_space = gym.spaces.Box(0, 255, (96, 60, 3), np.uint8)
-
-    def __init__(self, **_):
-        super().__init__()
+    def __init__(self, shape=(96, 60, 3), **_):
+        super().__init__(observation_space=gym.spaces.Box(0, 255, shape, np.uint8))
 
     def reset(self, *, seed=None, options=None):
         super().reset()
-        return np.zeros((96, 60, 3), np.uint8), {}
+        return np.zeros(self.observation_space.shape, np.uint8), {}
 
     def step(self, action):
         _, *rest = super().step(action)
-        return np.full((96, 60, 3), 50 * self.t, np.uint8), *rest
+        return np.full(self.observation_space.shape, 50 * self.t, np.uint8), *rest
 
 
-def register_pictures():
-    if "CarPictures-v0" not in gym.registry:
-        gym.register("CarPictures-v0", Pictures)
+def register_pictures(env_id="CarPictures-v0", shape=(96, 60, 3)):
+    if env_id not in gym.registry:
+        gym.register(env_id, Pictures, kwargs={"shape": shape})
+    return env_id
 
 
-def test_pictures_become_four_small_gray_frames():
-    register_pictures()
-    envs = make_envs("CarPictures-v0", 2)
+@pytest.mark.parametrize("shape", [(96, 60, 3), (96, 60, 1), (96, 60), (1, 96, 60)])
+def test_pictures_become_four_small_gray_frames(shape):
+    envs = make_envs(register_pictures(f"Pictures{'x'.join(map(str, shape))}-v0", shape), 2)
     assert envs.reset(0).shape == (2, 4, 84, 84) and envs.observation_space.shape == (4, 84, 84)
     envs.step(np.array([0, 0]))
     step = envs.step(np.array([0, 0]))
     assert step.obs.dtype == np.uint8
     assert step.obs[1, :, 40, 40].tolist() == [0, 0, 50, 100]
     assert envs.step(np.array([0, 0])).final_obs[0, :, 40, 40].tolist() == [0, 50, 100, 150]
+
+
+@pytest.mark.parametrize("shape", [(4, 84, 84), (3, 96, 60), (20, 20, 3), (2, 60, 60, 3)])
+def test_frames_that_are_stacked_or_tiny_stay_as_they_are(shape):
+    envs = make_envs(register_pictures(f"Frames{'x'.join(map(str, shape))}-v0", shape), 2)
+    assert envs.reset(0).shape == (2, *shape) and envs.observation_space.shape == shape
 
 
 def test_pictures_can_be_drawn():

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from tests.envs.test_make import register_pictures
 
 from mmrs.cli import main
 from mmrs.errors import InputError
@@ -44,6 +45,13 @@ def test_the_command_line_trains_with_it(tmp_path, env):
     assert all(row["reward/local"] > 0 for row in rows)
 
 
+def test_pictures_get_the_numbers_of_images_and_vectors_theirs():
+    pictures = default_config(register_pictures())
+    assert pictures.ppo == default_config("ALE/Alien-v5").ppo
+    assert not pictures.env.reward_clip
+    assert default_config("CartPole-v1").ppo != pictures.ppo
+
+
 def test_another_bonus_keeps_the_printed_learner():
     config = default_config("AntBulletEnv-v0", "rnd", "paper-literal")
     assert config.bonus == default_config("AntBulletEnv-v0", "rnd").bonus
@@ -65,7 +73,7 @@ def test_environments_that_the_paper_has_no_numbers_for_are_refused(env, tmp_pat
 
 
 def test_a_misspelt_preset_is_met_with_the_names_there_are():
-    with pytest.raises(InputError, match=r"Did you mean 'paper-literal'.* Known: .*bullet, paper-literal"):
+    with pytest.raises(InputError, match=r"Did you mean 'paper-literal'.* Known: .*bullet, images, paper-literal"):
         default_config("AntBulletEnv-v0", preset="paper-litteral")
 
 

@@ -6,19 +6,22 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 import torch
 
+from mmrs.agents.figures import learning_figures
 from mmrs.cli import main
 from mmrs.errors import InputError, MmrsError, TrainingError
 from mmrs.experiments import store
-from mmrs.experiments.build import build_trainer
+from mmrs.experiments.build import bonus_settings, build_trainer
+from mmrs.experiments.config import BonusConfig
 from mmrs.experiments.metrics import read_metrics
 from mmrs.experiments.presets import default_config
 from mmrs.experiments.train import resume, train
+from mmrs.rewards import PRESETS, REWARDS
 
 TIMES = {"seconds", "steps_per_second"}
 
@@ -171,6 +174,66 @@ def test_a_fault_in_a_run_names_the_last_good_checkpoint(tmp_path, monkeypatch):
         train(small(tmp_path))
     assert "inf" not in (tmp_path / "run" / "metrics.jsonl").read_text()
     assert len(rows(tmp_path / "run")) == 4
+
+
+@pytest.mark.parametrize("every", [1, 50])
+def test_a_bonus_that_explodes_is_named_with_its_step(tmp_path, every):
+    config = small(tmp_path, bonus="rnd")
+    config = replace(config, checkpoint_every=every, bonus=replace(config.bonus, options=("learning_rate=1e39",)))
+    named = r"reward/rnd became (nan|inf) in update 2 \(step 256\)"
+    if every == 1:  # what was learned cannot be saved, before anything is paid with it
+        named = r"nothing was saved at step 128: .*trainer/bonus/.* is not finite.*The run has no checkpoint yet"
+    with pytest.raises(TrainingError, match=named):
+        train(config)
+    assert not store.checkpoints(tmp_path / "run" / "checkpoints")
+
+
+@pytest.mark.parametrize(("env", "kind"), [("FrozenLake-v1", "discrete"), ("Pendulum-v1", "vector")])
+def test_only_vectors_are_standardised(tmp_path, env, kind):
+    config = small(tmp_path, env)
+    trainer = build_trainer(replace(config, env=replace(config.env, normalise=True)))
+    row = next(iter(trainer))
+    trainer.collector.close()
+    assert trainer.ppo.observation.kind == kind
+    assert (trainer.collector.normaliser is not None) == (kind == "vector")
+    assert trainer.reward_memory is not None
+    assert row["step"] == 128
+
+
+def test_values_are_judged_head_by_head():
+    generator = torch.Generator().manual_seed(0)
+    returns = torch.randn(50, 4, 2, generator=generator) * torch.tensor([1.0, 0.01]) + torch.tensor([50.0, 0.0])
+    constant = returns.mean((0, 1)).expand_as(returns)
+    share = torch.tensor(0.5, dtype=torch.float64)
+    figures = learning_figures(returns, constant, share)
+    assert figures == pytest.approx(
+        {"explained_variance": 0.0, "explained_variance_intrinsic": 0.0, "bonus_advantage_share": 0.5}, abs=1e-6
+    )
+    halfway = torch.stack([returns[..., 0], constant[..., 1]], -1)
+    assert learning_figures(returns, halfway, share)["explained_variance"] == pytest.approx(1.0)
+    assert learning_figures(returns[..., :1], constant[..., :1], share).keys() == {
+        "explained_variance", "bonus_advantage_share",
+    }  # fmt: skip
+
+
+def test_the_configuration_holds_every_option_of_the_bonus(tmp_path, monkeypatch):
+    config = small(tmp_path, bonus="mmrs")
+    run, _ = train(replace(config, bonus=replace(config.bonus, options=("k=16", "preset=author"))))
+    saved = run.read_bonus()
+    assert saved == {**asdict(PRESETS["author"]), "k": 16}
+    start = json.loads((run.path / "attempts.jsonl").read_text().splitlines()[0])
+    assert start["libraries"]["torch"] == torch.__version__
+    # A version with another default must not go on as if nothing were.
+    monkeypatch.setitem(PRESETS, "author", replace(PRESETS["author"], kmeans_iterations=3))
+    with pytest.raises(InputError, match="kmeans_iterations was 10 and is 3 now"):
+        resume(run.path, quiet=True)
+
+
+@pytest.mark.parametrize("name", sorted(REWARDS))
+def test_every_reward_tells_its_settings(name):
+    told = bonus_settings(BonusConfig(name))
+    assert told and "seed" not in told
+    assert json.loads(json.dumps(told)) == told
 
 
 def test_an_existing_run_is_never_overwritten(tmp_path):

@@ -174,9 +174,16 @@ def test_a_start_ends_with_the_last_distinct_state():
     points = torch.randn(5, 40, generator=seeded()).repeat(20, 1) + 100.0  # far out, where rounding is coarse
     centred = points - points.mean(0)
     table = torch.cdist(centred, centred).square().numpy()
-    rounding = 16 * np.finfo(np.float32).eps * float(centred.square().sum(1).max())
+    rounding = 16 * np.finfo(np.float32).eps * centred.square().sum(1).numpy()
     picks = clustering_cpu._plus_plus(table, torch.rand(9, 8, generator=seeded()).numpy(), rounding)
     assert sorted(picks % 5) == [0, 1, 2, 3, 4]
+
+
+def test_one_state_far_off_leaves_the_others_their_clusters():
+    points = torch.randn(1, 300, 8, generator=seeded())
+    points[0, 7] *= 1e4
+    labels = kmeans(points, every(points), 64, seeded())
+    assert len(labels.unique()) == 64
 
 
 @pytest.mark.parametrize(("states", "distinct", "size"), [(60, 60, 3), (200, 200, 100), (40, 5, 4)])

@@ -21,8 +21,12 @@ def reward_figures(terms: Terms) -> dict[str, float]:
 
 
 def learning_figures(returns: Tensor, values: Tensor, bonus_share: Tensor) -> dict[str, float]:
-    """How much of the returns' variance the values explain, and the bonus' share of that of the advantages."""
-    error, spread = (x.double().var(correction=0) for x in (returns - values, returns))
+    """How much of the returns' variance each value head explains, and the bonus' share of that of the advantages.
+
+    Returns and values are ``[T, N, heads]``; the second head is that of the bonus.
+    """
+    error, spread = (x.double().flatten(0, 1).var(0, correction=0) for x in (returns - values, returns))
     explained = torch.where(spread > 0, 1.0 - error / spread, 0.0)
-    both = torch.stack([explained, bonus_share]).tolist()
-    return dict(zip(("explained_variance", "bonus_advantage_share"), both, strict=True))
+    figures = torch.cat([explained, bonus_share.view(1)]).tolist()
+    names = ("explained_variance", "explained_variance_intrinsic")[: len(explained)]
+    return dict(zip((*names, "bonus_advantage_share"), figures, strict=True))

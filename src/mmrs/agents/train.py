@@ -66,7 +66,7 @@ class Trainer:
         self.total_updates = -(-total_steps // (num_steps * num_envs))
         self.steps_per_update = num_steps * num_envs
         observation = observation_spec(envs.observation_space)
-        normaliser = ObsNormaliser(observation.shape) if normalise else None
+        normaliser = ObsNormaliser(observation.shape) if normalise and observation.kind == "vector" else None
         generator = torch.Generator().manual_seed(seed)
         with drawn_from(generator):
             network = ActorCritic(observation, action_spec(envs.action_space), 2 if mixing.mode == "two_heads" else 1)
@@ -174,7 +174,8 @@ class Trainer:
         self.recent.setdefault(name, deque(maxlen=WINDOW)).extend(values)
 
     def _refuse_non_finite(self, row: Row) -> None:
-        for name, value in row.items():
+        # The rewards first: a bonus that is not finite makes every loss so.
+        for name, value in sorted(row.items(), key=lambda item: not item[0].startswith("reward/")):
             if not np.isfinite(value):
                 raise TrainingError(
                     f"{name} became {value} in update {self.updates} (step {self.updates * self.steps_per_update}). "

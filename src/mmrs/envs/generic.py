@@ -7,15 +7,14 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import gymnasium as gym
-import numpy as np
-from gymnasium import spaces, wrappers
+from gymnasium import wrappers
 
 from mmrs.envs.in_process import InProcessStepper
 from mmrs.envs.replay import ReplayedEnvs
 from mmrs.envs.stepping import Stepper, check_spaces
 from mmrs.envs.workers import WorkerStepper
 from mmrs.errors import InputError, MissingExtraError
-from mmrs.spaces import SMALLEST_IMAGE
+from mmrs.spaces import observation_spec
 
 Vectorization = Literal["sync", "async"]
 RESEED_EVERY = 10_000
@@ -48,17 +47,27 @@ def make_one(env_id: str, *, render: bool = False, prime: bool = False) -> gym.E
 
 
 def _image_wrappers(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
-    """RGB pictures become what the networks read: 84x84 gray, the last four stacked."""
-    space = env.observation_space
-    rgb = isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) == 3 and space.shape[2] == 3
-    if not rgb or min(space.shape[:2]) < SMALLEST_IMAGE:  # type: ignore[index]
+    """Single pictures, RGB or gray, become what the networks read: 84x84 gray, the last four stacked.
+
+    Channels that come first are taken for frames that somebody has stacked already.
+    """
+    spec = observation_spec(env.observation_space)
+    rgb = spec.channels_last and spec.channels == 3 and len(spec.shape) == 3
+    if spec.kind != "image" or not (rgb or spec.channels == 1):
         return env
     try:
         import cv2  # noqa: F401, PLC0415 - ResizeObservation would fail late and name another package
     except ImportError:
         raise MissingExtraError("opencv", "images") from None
-    gray = wrappers.GrayscaleObservation(env)
+    gray = wrappers.GrayscaleObservation(env) if rgb else wrappers.ReshapeObservation(env, spec.image_size)
     return wrappers.FrameStackObservation(wrappers.ResizeObservation(gray, (84, 84)), 4)
+
+
+def shows_pictures(env_id: str) -> bool:
+    """Whether the networks for images will read the environment, which is made and closed to see."""
+    env = make_one(env_id)
+    env.close()
+    return observation_spec(env.observation_space).kind == "image"
 
 
 def make_stepper(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import importlib.metadata
 import json
 import os
 import platform
@@ -48,7 +49,7 @@ def attempt(folder: Path, step: Callable[[], int], command: str | None = None) -
     if finished:  # looked at again, not tried again
         yield lambda: None
         return
-    about = {"version": mmrs.__version__, "command": command or own_command()}
+    about = {"version": mmrs.__version__, "command": command or own_command(), "libraries": libraries()}
     note(folder, "start", step(), **about, host=platform.node(), pid=os.getpid())
 
     def end() -> None:
@@ -75,6 +76,15 @@ def note(folder: Path, event: str, step: int, **facts: Any) -> None:
             os.close(handle)
     except OSError as error:
         raise StorageError(f"cannot write {folder / ATTEMPTS}: {error.strerror or error}.") from error
+
+
+def libraries() -> dict[str, str]:
+    """Versions of what the numbers of a run depend on beside mmrs, where installed."""
+    found = {}
+    for name in ("torch", "numpy", "gymnasium", "ale-py", "pybullet"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def own_command() -> str:

@@ -15,6 +15,7 @@ from mmrs.errors import InputError
 from mmrs.experiments.config import BonusConfig, EnvConfig, TrainConfig
 from mmrs.experiments.threads import use_threads
 from mmrs.rewards import IntrinsicReward, Scaled, Weighted, make
+from mmrs.rewards.registry import settings
 
 
 def choose_device(name: str) -> torch.device:
@@ -42,6 +43,15 @@ def parse_options(options: tuple[str, ...]) -> dict[str, Any]:
         except (ValueError, SyntaxError):
             parsed[name] = value
     return parsed
+
+
+def bonus_settings(config: BonusConfig) -> dict[str, Any]:
+    """Every option of the bonus with its value: a run's record must not depend on the defaults of a version."""
+    if config.name == "none":
+        return {}
+    known = settings(config.name, **parse_options(config.options))
+    plain = str | int | float | bool | None
+    return {name: value if isinstance(value, plain) else repr(value) for name, value in known.items()}
 
 
 def build_bonus(config: BonusConfig, envs: TrainingEnvs, total_updates: int, seed: int) -> IntrinsicReward | None:
@@ -114,6 +124,12 @@ def build_groups(config: EnvConfig, device: torch.device) -> list[TrainingEnvs]:
     groups = config.groups or (4 if spread and config.threads is None else 1)
     if config.num_envs % groups:
         raise InputError(f"env.groups is {groups}, expected a divisor of env.num_envs ({config.num_envs}).")
+    if groups > 1 and (config.normalise or family(config.id) == "rooms"):
+        # Statistics and coverage are of what is seen together; results must not depend on how that is split.
+        raise InputError(
+            f"env.groups is {groups}, but the statistics of env.normalise and the visits that room worlds count are of "
+            "environments that step together. Leave env.groups out."
+        )
     size = config.num_envs // groups
     each = replace(config, threads=None if config.threads is None else max(1, config.threads // groups))
     return [build_envs(each, num_envs=size, first_index=i * size) for i in range(groups)]

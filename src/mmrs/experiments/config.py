@@ -28,8 +28,8 @@ class EnvConfig:
     """Atari: threads that step the games; None: ale-py chooses."""
     groups: int | None = None
     """Groups that step and act in turn, so that neither waits for the other; None: four for Atari on a GPU, where the
-    games have threads of their own, and one elsewhere or where `threads` is given. A run may be resumed with another
-    number than it began with."""
+    games have threads of their own, and one elsewhere or where `threads` is given. Games go the same way in any number
+    of groups, so a run of a GPU may be resumed without one."""
     vectorization: Literal["sync", "async"] = "sync"
     """Step Bullet and other games in this process, or in one process each."""
     step_timeout: float = 30.0
@@ -40,7 +40,7 @@ class EnvConfig:
     reward_clip: bool = False
     """Learn from the sign of the reward (Atari)."""
     normalise: bool = False
-    """Standardise vector observations and scale the reward by the spread of its return (Bullet)."""
+    """Scale the reward by the spread of its return and, where observations are vectors, standardise them (Bullet)."""
 
 
 @dataclass(frozen=True)

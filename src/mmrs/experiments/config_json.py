@@ -115,6 +115,16 @@ def require_same(saved: Any, wanted: Any, place: object) -> None:
         )
 
 
+def require_same_bonus(saved: dict[str, Any], now: dict[str, Any], place: object) -> None:
+    """Refuse to continue a run whose bonus had other defaults than this version has; `saved` may be empty (unknown)."""
+    changed = [f"{key} was {old!r} and is {new!r} now" for key, old, new in _differences(saved, to_json(now)) if saved]
+    if changed:
+        raise InputError(
+            f"the bonus of {place} would not be the same in this version of mmrs: {'; '.join(changed)}. "
+            "Go on with the version that began it (attempts.jsonl names it), or start the run anew."
+        )
+
+
 def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in {**old, **new}:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mmrs.agents.ppo import PPOConfig
+from mmrs.envs.generic import shows_pictures
 from mmrs.envs.make import family
 from mmrs.errors import InputError, near_matches
 from mmrs.experiments.config import BonusConfig, EnvConfig, TrainConfig
@@ -36,13 +37,15 @@ VECTOR = TrainConfig(
     ppo=PPOConfig(learning_rate=1e-3, clip=0.2, epochs=10, gamma=0.98, entropy_weight=0.0, clip_values=False),
     steps=100_000,
 )
+# Pictures of any other environment: the numbers of Atari, but for the sign of rewards, which is a matter of its scores.
+IMAGES = replace(ATARI, env=EnvConfig("CarRacing-v3"), steps=1_000_000)
 # The room worlds: the numbers with which the form of MMRS that is the default was found.
 ROOMS = TrainConfig(
     env=EnvConfig("mmrs/KeyRooms-v0"),
     ppo=PPOConfig(learning_rate=1e-3, linear_decay=False, clip=0.2, clip_values=False),
     steps=102_400,
 )
-PRESETS = {"rooms": ROOMS, "atari": ATARI, "bullet": BULLET, "vector": VECTOR}
+PRESETS = {"rooms": ROOMS, "atari": ATARI, "bullet": BULLET, "vector": VECTOR, "images": IMAGES}
 # What can start a run, the preset with two forms once a form.
 EVERY_PRESET = PRESETS | {f"paper-literal ({kind.title()})": config for kind, config in PAPER_LITERAL.items()}
 
@@ -71,8 +74,9 @@ def default_config(env: str | None = None, bonus: str | None = None, preset: str
 def _preset(env: str | None, name: str | None) -> TrainConfig:
     """The preset of this name, or without one that of the environment's family."""
     if name is None:
-        kind = family(env) if env else "rooms"
-        name = "vector" if kind == "gymnasium" else kind
+        name = family(env) if env else "rooms"
+        if env and name == "gymnasium":
+            name = "images" if shows_pictures(env) else "vector"
     if name not in PRESETS:
         raise InputError(f"there is no preset {name!r}. {near_matches(name, (*PRESETS, 'paper-literal'))}")
     return PRESETS[name]

@@ -121,26 +121,36 @@ class RunFolder:
         """Results of `mmrs eval`."""
         return self.path / "evaluation.json"
 
-    def write_config(self, config: Any) -> None:
-        """Save a configuration (a frozen dataclass), once."""
+    def write_config(self, config: Any, bonus: dict[str, Any] | None = None) -> None:
+        """Save a configuration (a frozen dataclass), once, with every option of its bonus."""
         if self.config.exists():
             raise InputError(f"{self.config} exists already: the configuration of a run does not change.")
-        self.write_json(self.config, {"schema": SCHEMA, "config": to_json(config)})
+        self.write_json(self.config, {"schema": SCHEMA, "config": to_json(config), "bonus": to_json(bonus or {})})
 
     def read_config(self, kind: type[T]) -> T:
         """The configuration of the run, every key checked against `kind`."""
+        return from_json(kind, self._read()["config"], f"{self.config}: config")
+
+    def read_bonus(self) -> dict[str, Any]:
+        """Every option of the run's bonus, those that nobody chose included."""
+        bonus = self._read().get("bonus", {})
+        if not isinstance(bonus, dict):
+            raise StorageError(f"{self.config}: bonus is {bonus!r}, expected an object.")
+        return bonus
+
+    def _read(self) -> dict[str, Any]:
         try:
             data = json.loads(read_regular(self.config, _CONFIG_LIMIT))
         except (ValueError, RecursionError) as error:
             raise StorageError(f"{self.config} is not valid JSON ({error}).") from error
-        if not isinstance(data, dict) or data.keys() != {"schema", "config"}:
+        if not isinstance(data, dict) or data.keys() - {"bonus"} != {"schema", "config"}:
             raise StorageError(f"{self.config} is not the configuration of a run.")
         if data["schema"] != SCHEMA:
             raise StorageError(
                 f"{self.config} has the schema {data['schema']!r}, but this version of mmrs reads {SCHEMA}. "
                 "Use the version that wrote it."
             )
-        return from_json(kind, data["config"], f"{self.config}: config")
+        return data
 
     def write_json(self, path: Path, data: Any) -> None:
         """Put a JSON file in place whole; numbers that are not finite are refused."""

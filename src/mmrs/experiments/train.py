@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mmrs.agents.train import Trainer
-from mmrs.errors import MissingExtraError, MmrsError, TrainingError
+from mmrs.errors import InputError, MissingExtraError, MmrsError, TrainingError
 from mmrs.experiments import store
 from mmrs.experiments.attempts import attempt, is_finished
-from mmrs.experiments.build import build_trainer, check
+from mmrs.experiments.build import bonus_settings, build_trainer, check
 from mmrs.experiments.config import TrainConfig
-from mmrs.experiments.config_json import require_same, to_json
+from mmrs.experiments.config_json import require_same, require_same_bonus, to_json
 from mmrs.experiments.display import Display
 from mmrs.experiments.metrics import MetricsFile, Position
 from mmrs.experiments.run_folder import RunFolder, plain_name
@@ -27,7 +27,7 @@ def train(config: TrainConfig) -> tuple[RunFolder, int]:
     trainer = build_trainer(config)  # first: a misspelt name must not leave an empty folder behind
     try:
         run = RunFolder.create(config.root, config.name or default_name(config))
-        run.write_config(config)
+        run.write_config(config, bonus_settings(config.bonus))
     except BaseException:
         trainer.collector.close()
         raise
@@ -59,7 +59,7 @@ def bring_to_end(config: TrainConfig, *, command: str | None = None) -> int:
         if is_finished(run.path):
             return 0
         if not run.config.exists():
-            run.write_config(config)
+            run.write_config(config, bonus_settings(config.bonus))
         require_same(run.read_config(TrainConfig), config, run.path)
         return continue_run(RunFolder.open(run.path), quiet=True, command=command)
 
@@ -67,6 +67,7 @@ def bring_to_end(config: TrainConfig, *, command: str | None = None) -> int:
 def continue_run(run: RunFolder, *, quiet: bool = False, command: str | None = None) -> int:
     """Go on from the last good checkpoint, or from the start where there is none; the caller holds the run."""
     config = run.read_config(TrainConfig)
+    require_same_bonus(run.read_bonus(), bonus_settings(config.bonus), run.path)
     trainer = build_trainer(config)
     position = Position(0, 0)
     try:
@@ -133,7 +134,10 @@ def _step(trainer: Trainer) -> int:
 def _saver(run: RunFolder, trainer: Trainer, metrics: MetricsFile) -> Callable[[], None]:
     def save() -> None:
         tree = {"trainer": trainer.state(), "metrics": list(metrics.position())}
-        store.save(run.checkpoints, _step(trainer), tree)
+        try:
+            store.save(run.checkpoints, _step(trainer), tree)
+        except InputError as error:  # such as a number that is not finite
+            raise TrainingError(f"nothing was saved at step {_step(trainer)}: {error}") from error
 
     return save
 

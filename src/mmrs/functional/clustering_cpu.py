@@ -17,7 +17,8 @@ def kmeans_of_one(x: Tensor, draws: Tensor, iterations: int) -> Tensor:
     lengths, ones = x.square().sum(1, keepdim=True), torch.ones(len(x), 1, dtype=x.dtype)
     # Squared distances as one product of widened rows, which spares three passes over the table.
     table = torch.cat([-2.0 * x, lengths, ones], 1) @ torch.cat([x, ones, lengths], 1).t()
-    rounding = 16.0 * torch.finfo(x.dtype).eps * float(lengths.max())
+    # Each state's own: one far off must not make all others look alike.
+    rounding = (16.0 * torch.finfo(x.dtype).eps * lengths[:, 0]).numpy()
     picks = _plus_plus(table.clamp_min_(0.0).numpy(), draws.to(x.dtype).numpy(), rounding)
     centres = x[torch.from_numpy(picks)]
     points = torch.cat([x, ones], 1)  # their sums over a cluster give its size as well
@@ -30,14 +31,14 @@ def kmeans_of_one(x: Tensor, draws: Tensor, iterations: int) -> Tensor:
     return torch.from_numpy(labels)
 
 
-def _plus_plus(table: Values, draws: Values, rounding: float) -> Values:
+def _plus_plus(table: Values, draws: Values, rounding: Values) -> Values:
     """Indices of the first centres, k at most: greedy k-means++.
 
     Where fewer states are distinct than there are draws it stops with the last of them. Two centres in one place would
     differ by their rounding alone, and so would the labels of equal states.
     """
     picks: list[int] = []
-    nearest, few = np.ones(len(table), table.dtype), len(table) * rounding  # more, and some state is farther than that
+    nearest, few = np.ones(len(table), table.dtype), rounding.sum()  # more, and some state is farther than that
     for draw in draws:
         total = nearest.cumsum()
         pick = np.minimum(total.searchsorted(draw * total[-1], "right"), len(table) - 1)
@@ -48,7 +49,7 @@ def _plus_plus(table: Values, draws: Values, rounding: float) -> Values:
         best = sums.argmin()
         nearest = closer[best]
         picks.append(pick[best])
-        if sums[best] <= few and nearest.max() <= rounding:
+        if sums[best] <= few and (nearest <= rounding).all():
             break
     return np.array(picks)
 

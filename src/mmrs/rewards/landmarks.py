@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -70,6 +71,11 @@ class LandmarkFairness(IntrinsicReward):
         self.register_buffer("taken", torch.zeros(k, dtype=torch.bool))
         self.register_buffer("ways", torch.arange(k).repeat(REMEMBERED_UPDATES, 1))
         self.register_buffer("step", torch.zeros((), dtype=torch.float64))
+
+    @classmethod
+    def settings(cls, **options: Any) -> dict[str, Any]:
+        """Every field of `LandmarkConfig` with its value."""
+        return asdict(resolve(options))
 
     def _make_embedding(self, dim: int) -> Embedding:
         config, spec = self.config, self.observation_spec

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any, Literal
 
@@ -60,6 +61,11 @@ class MMRS(IntrinsicReward):
         self.scale = RunningScale("reward", centre=True, causal=False, prior=0.0)
         self._captured_pass = Captured(self._pass, coarse=True)
         self._captured_kmeans = Captured(partial(kmeans_from, iterations=config.kmeans_iterations))
+
+    @classmethod
+    def settings(cls, *, preset: str | MMRSConfig = "default", **options: Any) -> dict[str, Any]:
+        """Every field of `MMRSConfig` with its value."""
+        return asdict(resolve(preset, options))
 
     # --- the reward -------------------------------------------------------------------------------------------------
 

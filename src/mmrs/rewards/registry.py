@@ -43,6 +43,15 @@ def register(name: str, factory: RewardFactory) -> None:
     REWARDS[name] = factory
 
 
+def settings(name: str, **options: Any) -> dict[str, Any]:
+    """Every option of a reward with its value, defaults filled in; just `options` of a factory that is no class."""
+    factory: Any = REWARDS[name]
+    if isinstance(factory, partial):
+        factory, options = factory.func, {**factory.keywords, **options}
+    known = isinstance(factory, type) and issubclass(factory, IntrinsicReward)
+    return factory.settings(**options) if known else options
+
+
 def make(
     name: str, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], **options: Any
 ) -> IntrinsicReward:
