@@ -14,8 +14,9 @@ from rich.table import Table
 import mmrs
 from mmrs.errors import InputError, MissingExtraError, MmrsError, near_matches
 from mmrs.experiments.attempts import own_command
-from mmrs.experiments.build import build_bonus, build_envs, check
+from mmrs.experiments.build import build_bonus, build_envs
 from mmrs.experiments.config import BonusConfig, TrainConfig
+from mmrs.experiments.config_check import check
 from mmrs.experiments.config_json import to_json
 from mmrs.experiments.cores import usable_cores
 from mmrs.experiments.display import Display

@@ -11,8 +11,9 @@ from mmrs.agents.train import Trainer
 from mmrs.errors import MissingExtraError, MmrsError, TrainingError
 from mmrs.experiments import store
 from mmrs.experiments.attempts import attempt, is_finished
-from mmrs.experiments.build import build_trainer, check
+from mmrs.experiments.build import build_trainer
 from mmrs.experiments.config import TrainConfig
+from mmrs.experiments.config_check import check
 from mmrs.experiments.config_json import require_same, to_json
 from mmrs.experiments.display import Display
 from mmrs.experiments.metrics import MetricsFile, Position
