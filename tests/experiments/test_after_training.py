@@ -17,6 +17,7 @@ from rich.console import Console
 
 from mmrs.agents.normalise import ObsNormaliser
 from mmrs.agents.policy import Policy
+from mmrs.cli import main
 from mmrs.envs.training import Episodes, Step
 from mmrs.errors import InputError, MissingExtraError, StorageError
 from mmrs.experiments.evaluate import EvalConfig, Spread, evaluate, evaluations, play
@@ -25,7 +26,8 @@ from mmrs.experiments.listing import ListConfig, describe, show_list
 from mmrs.experiments.listing import rewards as reward_list
 from mmrs.experiments.presets import default_config
 from mmrs.experiments.run_folder import RunFolder
-from mmrs.experiments.train import train
+from mmrs.experiments.sinks import require_wandb
+from mmrs.experiments.train import bring_to_end, train
 from mmrs.experiments.video import VideoConfig, video
 from mmrs.nets.actor_critic import ActorCritic
 from mmrs.rewards import REWARDS
@@ -173,6 +175,14 @@ def test_a_video_ends_with_the_games_asked_for(cartpole, tmp_path):
     assert 5 < frames < 200  # one untrained game of CartPole
 
 
+def test_a_film_of_what_cannot_be_drawn_here_names_what_is_missing(cartpole, monkeypatch, tmp_path, capsys):
+    pytest.importorskip("imageio.v2")
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    assert main(["video", str(cartpole.path), "--out", str(tmp_path / "v.mp4")]) == 2
+    assert "pygame is not installed" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 # --- export ---------------------------------------------------------------------------------------------------------
 
 SPACES = {
@@ -239,6 +249,26 @@ def test_missing_extras_are_named(cartpole, monkeypatch, tmp_path):
         TensorBoardSink(cartpole)
     with pytest.raises(MissingExtraError, match=r"mmrs\[wandb\]"):
         WandbSink(cartpole, {})
+
+
+def test_a_run_for_wandb_leaves_no_folder_where_wandb_is_missing(tmp_path, monkeypatch, capsys):
+    options = ["--env", "CartPole-v1", "--bonus", "none", "--wandb", "--root", str(tmp_path / "runs"), "--quiet"]
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    for more in ([], ["--compare", "ppo", "rnd"]):
+        assert main(["train", *options, *more]) == 2
+        assert "mmrs[wandb]" in capsys.readouterr().err
+    config = replace(default_config("CartPole-v1", "none"), wandb=True, root=tmp_path / "runs", name="r")
+    with pytest.raises(MissingExtraError, match=r"mmrs\[wandb\]"):
+        bring_to_end(config)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_called_wandb_is_not_the_package(tmp_path, monkeypatch):
+    (tmp_path / "wandb").mkdir()
+    monkeypatch.delitem(sys.modules, "wandb", raising=False)
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    with pytest.raises(MissingExtraError, match=r"mmrs\[wandb\]"):
+        require_wandb()
 
 
 # --- list -----------------------------------------------------------------------------------------------------------

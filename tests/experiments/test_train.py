@@ -8,9 +8,11 @@ import sys
 import time
 from dataclasses import replace
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from gymnasium.envs.classic_control import CartPoleEnv
 
 from mmrs.cli import main
 from mmrs.errors import InputError, MmrsError, TrainingError
@@ -171,6 +173,30 @@ def test_a_fault_in_a_run_names_the_last_good_checkpoint(tmp_path, monkeypatch):
         train(small(tmp_path))
     assert "inf" not in (tmp_path / "run" / "metrics.jsonl").read_text()
     assert len(rows(tmp_path / "run")) == 4
+
+
+class Fragile(CartPoleEnv):
+    """Raises at its hundredth step."""
+
+    def __init__(self, **_):
+        super().__init__()
+        self.stepped = 0
+
+    def step(self, action):
+        self.stepped += 1
+        if self.stepped == 100:
+            raise ValueError("boom")
+        return super().step(action)
+
+
+@pytest.mark.parametrize(("every", "saved"), [(2, "The last checkpoint, of step 256,"), (50, "The run has no check")])
+def test_a_fault_of_an_environment_is_told_in_whole_sentences(tmp_path, every, saved):
+    gym.register("Fragile-v0", Fragile)
+    try:
+        with pytest.raises(TrainingError, match=rf"^Environment 0 raised ValueError: boom\. {saved}"):
+            train(replace(small(tmp_path, "Fragile-v0"), checkpoint_every=every))
+    finally:
+        gym.registry.pop("Fragile-v0")
 
 
 def test_an_existing_run_is_never_overwritten(tmp_path):

@@ -24,6 +24,7 @@ from mmrs.experiments.presets import EVERY_PRESET, default_bonus
 from mmrs.experiments.run_folder import plain_name
 from mmrs.experiments.side_by_side_result import film, read_comparison
 from mmrs.experiments.signals import StopSignals
+from mmrs.experiments.sinks import require_wandb
 from mmrs.experiments.sweep.engine import Resources, Task
 from mmrs.experiments.sweep.job import CONFIGS
 from mmrs.experiments.sweep.local import LocalEngine
@@ -55,6 +56,8 @@ def train_side_by_side(config: TrainConfig, methods: Sequence[str], seeds: int =
     """
     cells = make_cells(config, methods, seeds)
     _try_bonuses(config, methods)
+    if config.wandb:
+        require_wandb()
     folder = (config.root / (config.name or plain_name("compare", config.env.id))).resolve()
     task = Task(folder, own_command())
     settings = {"steps": config.steps, "seeds": seeds, "games": [config.env.id], "methods": list(methods)}
