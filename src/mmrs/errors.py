@@ -45,6 +45,12 @@ class MissingExtraError(MmrsError, ImportError):
         super().__init__(f"{package} is not installed. Install it with: pip install 'mmrs[{extra}]'")
 
 
+def sentence(text: object) -> str:
+    """The text with a full stop, unless it has an end: what others say rarely does, and more is to follow it."""
+    said = str(text).rstrip()
+    return said if said.endswith((".", "!", "?")) else f"{said}."
+
+
 def near_matches(name: str, known: Iterable[str]) -> str:
     """The hint `Did you mean ...?` for a misspelt name, or the list of what exists."""
     names = sorted(known)

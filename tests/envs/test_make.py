@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from mmrs.envs.bullet import BULLET_GAMES, make_bullet
+from mmrs.envs.generic import GymEnvs
 from mmrs.envs.in_process import InProcessStepper
 from mmrs.envs.make import environment_ids, family, make_envs
 from mmrs.envs.replay import ReplayedEnvs
@@ -66,9 +67,9 @@ def test_steps_flags_returns_and_infos():
 @pytest.mark.parametrize(
     ("spoil", "text"),
     [
-        ({"reward": float("nan")}, "Environment 1 returned nan as reward at step 1"),
-        ({"obs": float("inf")}, "Environment 1 returned .* as observation at step 2"),
-        ({"obs": float("nan"), "at": 3}, "Environment 1 returned .* as last observation at step 3"),
+        ({"reward": float("nan")}, "Environment 1 returned nan as reward at its step 1"),
+        ({"obs": float("inf")}, "Environment 1 returned .* as observation at its step 2"),
+        ({"obs": float("nan"), "at": 3}, "Environment 1 returned .* as last observation at its step 3"),
     ],
 )
 def test_numbers_that_are_not_finite_stop_the_run(spoil, text):
@@ -83,6 +84,17 @@ def test_an_exception_names_the_environment():
     envs._stepper._envs[1].step = lambda action: 1 / 0
     with pytest.raises(EnvironmentFault, match="Environment 1 raised ZeroDivisionError"):
         envs.step(np.array([0, 0]))
+
+
+def test_faults_count_environments_through_the_groups_of_a_run():
+    envs = GymEnvs("Scripted", 3, make=lambda *_, **__: Scripted(), first_index=6)
+    envs.reset(0)
+    envs._stepper._envs[1].step = lambda action: 1 / 0
+    with pytest.raises(EnvironmentFault, match="Environment 7 raised ZeroDivisionError"):
+        envs.step(np.zeros(3, int))
+    envs._stepper._envs[2].reset = lambda **_: 1 / 0
+    with pytest.raises(EnvironmentFault, match="Environment 8 raised ZeroDivisionError"):
+        envs.reset(0)
 
 
 @pytest.mark.parametrize("bad", [2.0, float("nan")])
@@ -135,6 +147,47 @@ def test_missing_packages_are_named_with_their_extra(module, env_id, extra, monk
     with pytest.raises(MissingExtraError, match=rf"mmrs\[{extra}\]"):
         make_envs(env_id, 2)
     assert make_envs("CartPole-v1", 2).num_envs == 2  # and nothing else needs it
+
+
+@pytest.mark.parametrize("name", ["MontezumaRevenge", "montezuma_revenge"])
+def test_a_name_that_may_be_a_game_names_the_extra_where_games_are_unknown(name, monkeypatch):
+    assert family(name) == "atari"
+    with pytest.raises(InputError) as told:
+        family("MontezumasRevenge")
+    assert "not installed" not in str(told.value)
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+    with pytest.raises(InputError, match=r"If it is an Atari game: ale-py is not .*'mmrs\[atari\]'\. `mmrs"):
+        family(name)
+    with pytest.raises(InputError, match="'CartPole-v1'") as told:
+        family("CartPol-v1")
+    assert "Atari" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "text"),
+    [
+        ("Hopper-v3", r"Hopper-v3 cannot be made: .* moved to the gymnasium-robotics project.*\. `mmrs list` shows"),
+        ("no_such_module:X-v0", "needs something that is not installed: No module named 'no_such_module'"),
+        ("gymnasium:NoSuch-v0", "gymnasium:NoSuch-v0 cannot be made: Environment `NoSuch` doesn't exist"),
+        ("a:b:c", "There is no environment 'a:b:c'"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_what_gymnasium_cannot_make_is_an_error_of_the_package(env_id, text):
+    with pytest.raises(InputError, match=text):
+        make_envs(env_id, 2)
+
+
+def test_an_environment_of_ours_says_itself_what_it_lacks():
+    def lacking(**_):
+        raise MissingExtraError("numba", "maze")
+
+    gym.register("Lacking-v0", lacking)
+    try:
+        with pytest.raises(MissingExtraError, match=r"mmrs\[maze\]"):
+            make_envs("Lacking-v0", 2)
+    finally:
+        gym.registry.pop("Lacking-v0")
 
 
 @pytest.mark.parametrize(("options", "text"), [({"sticky": 0.25}, "sticky"), ({"vectorization": "threads"}, "'async'")])
@@ -199,6 +252,17 @@ def test_pictures_can_be_drawn():
         picture = envs.render()
         assert picture.ndim == 3 and picture.shape[2] == 3 and picture.dtype == np.uint8 and picture.std() > 0
         envs.close()
+
+
+def test_what_cannot_be_drawn_says_why(monkeypatch):
+    envs = make_envs("CartPole-v1", 2, render=True)
+    envs.reset(0)
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    with pytest.raises(InputError, match="something to draw that is not installed: pygame is not installed"):
+        envs.render()
+    envs._stepper._envs[0].render = lambda: 1 / 0
+    with pytest.raises(EnvironmentFault, match="Environment 0 raised ZeroDivisionError"):
+        envs.render()
 
 
 @pytest.mark.parametrize("game", BULLET_GAMES)

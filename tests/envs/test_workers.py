@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from mmrs.envs.generic import GymEnvs
 from mmrs.envs.make import make_envs
 from mmrs.envs.replay import ReplayedEnvs
 from mmrs.envs.workers import WorkerStepper
@@ -65,6 +66,18 @@ def test_a_worker_in_trouble_is_found_within_the_time_limit(action, text):
     assert time.monotonic() - started < 10
     assert all_gone(processes)
     envs.close()  # still safe
+
+
+@pytest.mark.parametrize(
+    ("action", "text"),
+    [(1, "Environment 7 raised"), (2, "Environment 7 did not answer"), (3, "worker of environment 7 died")],
+)
+def test_faults_count_environments_through_the_groups_of_a_run(action, text):
+    options = {"vectorization": "async", "step_timeout": 1.0, "first_index": 6}
+    envs = GymEnvs("Troubled", 3, make=lambda *_, **__: Troubled(), **options)
+    envs.reset(0)
+    with pytest.raises(EnvironmentFault, match=text):
+        envs.step(np.array([0, action, 0]))
 
 
 def test_a_worker_killed_from_outside_between_steps():

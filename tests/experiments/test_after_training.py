@@ -6,6 +6,7 @@ import io
 import json
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import gymnasium as gym
@@ -17,6 +18,7 @@ from rich.console import Console
 
 from mmrs.agents.normalise import ObsNormaliser
 from mmrs.agents.policy import Policy
+from mmrs.cli import main
 from mmrs.envs.training import Episodes, Step
 from mmrs.errors import InputError, MissingExtraError, StorageError
 from mmrs.experiments.evaluate import EvalConfig, Spread, evaluate, evaluations, play
@@ -25,7 +27,8 @@ from mmrs.experiments.listing import ListConfig, describe, show_list
 from mmrs.experiments.listing import rewards as reward_list
 from mmrs.experiments.presets import default_config
 from mmrs.experiments.run_folder import RunFolder
-from mmrs.experiments.train import train
+from mmrs.experiments.sinks import require_wandb
+from mmrs.experiments.train import bring_to_end, train
 from mmrs.experiments.video import VideoConfig, video
 from mmrs.nets.actor_critic import ActorCritic
 from mmrs.rewards import REWARDS
@@ -132,7 +135,22 @@ def test_interval_of_known_values():
         hits += spread.low <= 5.0 <= spread.high
     assert 175 <= hits <= 199  # 95 % of 200 is 190; the bootstrap of 40 falls a little short
     one = Spread.of([3.0])
-    assert (one.mean, one.std, one.low, one.high) == (3.0, 0.0, 3.0, 3.0)
+    assert (one.mean, one.std, one.low, one.high) == (3.0, None, None, None)
+
+
+def test_a_single_game_has_no_spread_and_no_interval(cartpole, tmp_path):
+    out = quiet()
+    config = EvalConfig(cartpole.path, episodes=1, out=tmp_path / "e.json")
+    (value,) = evaluate(config, out).full_game.values
+    assert out.file.getvalue().splitlines() == [
+        "step 64, 1 game, drawn actions",
+        f"  return (full game): {value:.2f} (a single one: no spread, no interval)",
+    ]
+    evaluate(replace(config, episodes=2), out)  # reads what is there, and adds to it
+    assert "2 games" in out.file.getvalue() and "95 % interval" in out.file.getvalue()
+    one, two = (told["full_game"] for told in evaluations(tmp_path / "e.json"))
+    assert one == {"mean": value, "std": None, "low": None, "high": None, "values": [value]}
+    assert two["low"] <= two["mean"] <= two["high"] and two["std"] >= 0
 
 
 def test_evaluation_refuses_what_cannot_be(cartpole, tmp_path):
@@ -171,6 +189,14 @@ def test_a_video_ends_with_the_games_asked_for(cartpole, tmp_path):
     path = video(VideoConfig(cartpole.path, episodes=1, out=tmp_path / "v.mp4"), quiet())
     frames = sum(1 for _ in imageio.get_reader(path))
     assert 5 < frames < 200  # one untrained game of CartPole
+
+
+def test_a_film_of_what_cannot_be_drawn_here_names_what_is_missing(cartpole, monkeypatch, tmp_path, capsys):
+    pytest.importorskip("imageio.v2")
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    assert main(["video", str(cartpole.path), "--out", str(tmp_path / "v.mp4")]) == 2
+    assert "pygame is not installed" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- export ---------------------------------------------------------------------------------------------------------
@@ -241,6 +267,26 @@ def test_missing_extras_are_named(cartpole, monkeypatch, tmp_path):
         WandbSink(cartpole, {})
 
 
+def test_a_run_for_wandb_leaves_no_folder_where_wandb_is_missing(tmp_path, monkeypatch, capsys):
+    options = ["--env", "CartPole-v1", "--bonus", "none", "--wandb", "--root", str(tmp_path / "runs"), "--quiet"]
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    for more in ([], ["--compare", "ppo", "rnd"]):
+        assert main(["train", *options, *more]) == 2
+        assert "mmrs[wandb]" in capsys.readouterr().err
+    config = replace(default_config("CartPole-v1", "none"), wandb=True, root=tmp_path / "runs", name="r")
+    with pytest.raises(MissingExtraError, match=r"mmrs\[wandb\]"):
+        bring_to_end(config)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_called_wandb_is_not_the_package(tmp_path, monkeypatch):
+    (tmp_path / "wandb").mkdir()
+    monkeypatch.delitem(sys.modules, "wandb", raising=False)
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    with pytest.raises(MissingExtraError, match=r"mmrs\[wandb\]"):
+        require_wandb()
+
+
 # --- list -----------------------------------------------------------------------------------------------------------
 
 
@@ -250,6 +296,31 @@ def test_every_reward_has_a_line_of_its_own():
     assert len(set(lines.values())) == len(lines)
     assert all(text and "\n" not in text and "``" not in text for text in lines.values())
     assert describe(lambda: None) == "(not documented)"
+    assert lines["landmarks"].endswith("weighed by how rarely the landmark was visited in the whole run.")
+    assert lines["count_penalty"] == "1/√n − 1, never positive"
+
+
+def test_what_is_said_of_a_form_may_take_several_lines():
+    class Forms:
+        """Two forms.
+
+        - ``a``: the first, of which
+          there is more to say
+        - ``b``: the second
+        """
+
+        def __init__(self, form):
+            self.form = form
+
+    assert [describe(partial(Forms, form=form)) for form in "abc"] == [
+        "the first, of which there is more to say", "the second", "Two forms.",
+    ]  # fmt: skip
+
+
+def test_a_narrow_list_is_wrapped_and_not_cut():
+    out = Console(file=io.StringIO(), width=60)
+    show_list(ListConfig("rewards", find="landmarks"), out)
+    assert reward_list()["landmarks"] in " ".join(out.file.getvalue().split())
 
 
 def test_the_list_shows_what_there_is_and_finds():

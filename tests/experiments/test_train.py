@@ -8,9 +8,11 @@ import sys
 import time
 from dataclasses import asdict, replace
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from gymnasium.envs.classic_control import CartPoleEnv
 
 from mmrs.agents.figures import learning_figures
 from mmrs.cli import main
@@ -234,6 +236,30 @@ def test_every_reward_tells_its_settings(name):
     told = bonus_settings(BonusConfig(name))
     assert told and "seed" not in told
     assert json.loads(json.dumps(told)) == told
+
+
+class Fragile(CartPoleEnv):
+    """Raises at its hundredth step."""
+
+    def __init__(self, **_):
+        super().__init__()
+        self.stepped = 0
+
+    def step(self, action):
+        self.stepped += 1
+        if self.stepped == 100:
+            raise ValueError("boom")
+        return super().step(action)
+
+
+@pytest.mark.parametrize(("every", "saved"), [(2, "The last checkpoint, of step 256,"), (50, "The run has no check")])
+def test_a_fault_of_an_environment_is_told_in_whole_sentences(tmp_path, every, saved):
+    gym.register("Fragile-v0", Fragile)
+    try:
+        with pytest.raises(TrainingError, match=rf"^Environment 0 raised ValueError: boom\. {saved}"):
+            train(replace(small(tmp_path, "Fragile-v0"), checkpoint_every=every))
+    finally:
+        gym.registry.pop("Fragile-v0")
 
 
 def test_an_existing_run_is_never_overwritten(tmp_path):

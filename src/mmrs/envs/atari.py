@@ -40,12 +40,18 @@ RESEED_EVERY = 50_000
 """Steps between seeded resets: each reloads the cartridge (about 0.1 s), so at 8 environments they cost about 1 %."""
 MAX_FRAMES = 108_000
 """Half an hour of play, the limit of the Arcade Learning Environment."""
+_SPELLINGS = re.compile(r"(?:ALE/)?([A-Za-z0-9_]+?)(?:-v5|NoFrameskip-v4)?")
 
 
 def rom_name(env_id: str) -> str | None:
     """Cartridge of "ALE/MsPacman-v5", "MsPacmanNoFrameskip-v4", "MsPacman" or "ms_pacman"; None if there is none."""
-    match = re.fullmatch(r"(?:ALE/)?([A-Za-z0-9_]+?)(?:-v5|NoFrameskip-v4)?", env_id)
+    match = _SPELLINGS.fullmatch(env_id)
     return _roms().get(_plain(match[1])) if match else None
+
+
+def could_be_game(env_id: str) -> bool:
+    """Whether it is spelt like a game, for when nobody knows which there are."""
+    return _SPELLINGS.fullmatch(env_id) is not None
 
 
 def game_ids() -> list[str]:

@@ -13,7 +13,7 @@ from mmrs.envs.in_process import InProcessStepper
 from mmrs.envs.replay import ReplayedEnvs
 from mmrs.envs.stepping import Stepper, check_spaces
 from mmrs.envs.workers import WorkerStepper
-from mmrs.errors import InputError, MissingExtraError
+from mmrs.errors import InputError, MissingExtraError, MmrsError, sentence
 from mmrs.spaces import observation_spec
 
 Vectorization = Literal["sync", "async"]
@@ -33,8 +33,12 @@ def make_one(env_id: str, *, render: bool = False, prime: bool = False) -> gym.E
     drawing: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
     try:
         env = gym.make(env_id, disable_env_checker=True, **drawing)
-    except (gym.error.DependencyNotInstalled, ModuleNotFoundError) as error:
-        raise InputError(f"{env_id} needs something that is not installed: {error}") from error
+    except MmrsError:
+        raise  # one of our own environments, which says what it lacks
+    except (gym.error.Error, ImportError) as error:
+        missing = isinstance(error, gym.error.DependencyNotInstalled | ModuleNotFoundError)
+        why = "needs something that is not installed" if missing else "cannot be made"
+        raise InputError(f"{env_id} {why}: {sentence(error)} `mmrs list` shows other environments.") from error
     except TypeError as error:
         if not render:
             raise
@@ -71,13 +75,19 @@ def shows_pictures(env_id: str) -> bool:
 
 
 def make_stepper(
-    maker: Callable[[], gym.Env[Any, Any]], num_envs: int, vectorization: Vectorization, step_timeout: float
+    maker: Callable[[], gym.Env[Any, Any]],
+    num_envs: int,
+    vectorization: Vectorization,
+    step_timeout: float,
+    first_index: int,
 ) -> Stepper:
     """N environments in this process, or in one worker each."""
     if vectorization not in ("sync", "async"):
         raise InputError(f"vectorization is {vectorization!r}, expected 'sync' or 'async'.")
     makers = [maker] * num_envs
-    return InProcessStepper(makers) if vectorization == "sync" else WorkerStepper(makers, step_timeout)
+    if vectorization == "sync":
+        return InProcessStepper(makers, first_index)
+    return WorkerStepper(makers, step_timeout, first_index)
 
 
 class GymEnvs(ReplayedEnvs):
@@ -99,5 +109,5 @@ class GymEnvs(ReplayedEnvs):
         render: bool = False,
     ) -> None:
         maker = functools.partial(make, env_id, render=render)
-        stepper = make_stepper(maker, num_envs, vectorization, step_timeout)
+        stepper = make_stepper(maker, num_envs, vectorization, step_timeout, first_index)
         super().__init__(stepper, reseed_every=reseed_every or RESEED_EVERY, first_index=first_index)

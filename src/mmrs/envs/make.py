@@ -8,7 +8,7 @@ from typing import Literal
 
 import gymnasium as gym
 
-from mmrs.envs.atari import ATARI_GAMES, AtariEnvs, game_ids, rom_name
+from mmrs.envs.atari import ATARI_GAMES, AtariEnvs, could_be_game, game_ids, rom_name
 from mmrs.envs.bullet import BULLET_GAMES, make_bullet, register_bullet
 from mmrs.envs.generic import GymEnvs, Vectorization, make_one
 from mmrs.envs.rooms_map import WORLDS
@@ -85,7 +85,7 @@ def family(env_id: str) -> Literal["atari", "bullet", "rooms", "gymnasium"]:
     if env_id in ROOM_IDS:
         return "rooms"
     # "module:id" is Gymnasium's way to name a module that registers the id when it is imported.
-    if ":" not in env_id and env_id not in gym.registry:
+    if env_id.count(":") != 1 and env_id not in gym.registry:
         raise InputError(f"There is no environment {env_id!r}. {_hint(env_id)}")
     return "gymnasium"
 
@@ -132,7 +132,16 @@ def _hint(env_id: str) -> str:
     if not close and "/" not in env_id:
         close = _close(f"ALE/{env_id}-v5", known)
     meant = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
-    return f"{meant}`mmrs list` shows what there is."
+    return f"{meant}{_atari_hint(env_id)}`mmrs list` shows what there is."
+
+
+def _atari_hint(env_id: str) -> str:
+    """Without ale-py only the games of the paper are known: any other bare name may be one of the rest."""
+    try:
+        game_ids()
+    except MissingExtraError as error:
+        return f"If it is an Atari game: {error}. " if could_be_game(env_id) else ""
+    return ""
 
 
 def _close(env_id: str, known: Iterable[str]) -> list[str]:

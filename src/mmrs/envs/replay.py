@@ -162,7 +162,7 @@ class ReplayedEnvs:
         row = int(np.argwhere(~finite)[0][0])
         index = self._first_index + (row if indices is None else int(indices[row]))
         raise EnvironmentFault(
-            f"Environment {index} returned {values[row]} as {name} at step {self._log.steps + 1}. "
+            f"Environment {index} returned {values[row]} as {name} at its step {self._log.steps + 1}. "
             "The simulation has broken down; check the size of actions and rewards."
         )
 

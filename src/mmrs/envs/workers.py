@@ -28,11 +28,14 @@ class WorkerStepper:
     Args:
         makers: One function per environment that makes it, run inside its worker.
         step_timeout: Seconds after which a worker that has not answered counts as hung.
+        first_index: Number of environment 0 in the run, for messages.
     """
 
-    def __init__(self, makers: Sequence[Callable[[], gym.Env[Any, Any]]], step_timeout: float = 30.0) -> None:
+    def __init__(
+        self, makers: Sequence[Callable[[], gym.Env[Any, Any]]], step_timeout: float = 30.0, first_index: int = 0
+    ) -> None:
         owner = os.getpid()
-        self._timeout = step_timeout
+        self._timeout, self._first_index = step_timeout, first_index
         self._envs = AsyncVectorEnv(
             [functools.partial(_in_worker, make, owner) for make in makers],
             shared_memory=True,
@@ -96,7 +99,20 @@ class WorkerStepper:
             silent = [i for i, pipe in enumerate(self._envs.parent_pipes) if pipe is not None and not pipe.poll()]
             raised = [i for i, pipe in enumerate(self._envs.parent_pipes) if pipe is None]
             self._kill()
-            raise EnvironmentFault(_story(error, raised, exit_codes, silent, self._timeout)) from error
+            raise EnvironmentFault(self._story(error, raised, exit_codes, silent)) from error
+
+    def _story(self, error: Exception, raised: list[int], exit_codes: list[int | None], silent: list[int]) -> str:
+        dead = [i for i, code in enumerate(exit_codes) if code is not None and i not in raised]
+        first = self._first_index
+        if raised:
+            return f"Environment {first + raised[0]} raised {type(error).__name__}: {error}"
+        if isinstance(error, TimeoutError) or type(error).__name__ == "TimeoutError":
+            who = first + silent[0] if silent else "?"
+            return f"Environment {who} did not answer within {self._timeout:g} s and was killed."
+        if dead:
+            code = exit_codes[dead[0]]
+            return f"The worker of environment {first + dead[0]} died with exit code {code} (-9: killed, -11: crash)."
+        return f"A worker failed: {type(error).__name__}: {error}"
 
     def _kill(self) -> None:
         # SIGKILL, not SIGTERM: a worker that hangs inside a simulator does not read its signals.
@@ -123,16 +139,3 @@ def _info_of(final_info: dict[str, Any], index: int) -> dict[str, float]:
     """Undo the merging of info dictionaries: the numbers that environment `index` reported."""
     own = {key: values[index] for key, values in final_info.items() if f"_{key}" in final_info}
     return reported_numbers({key: value for key, value in own.items() if final_info[f"_{key}"][index]})
-
-
-def _story(error: Exception, raised: list[int], exit_codes: list[int | None], silent: list[int], limit: float) -> str:
-    dead = [i for i, code in enumerate(exit_codes) if code is not None and i not in raised]
-    if raised:
-        return f"Environment {raised[0]} raised {type(error).__name__}: {error}"
-    if isinstance(error, TimeoutError) or type(error).__name__ == "TimeoutError":
-        return f"Environment {silent[0] if silent else '?'} did not answer within {limit:g} s and was killed."
-    if dead:
-        return (
-            f"The worker of environment {dead[0]} died with exit code {exit_codes[dead[0]]} (-9: killed, -11: crash)."
-        )
-    return f"A worker failed: {type(error).__name__}: {error}"

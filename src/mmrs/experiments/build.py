@@ -13,6 +13,7 @@ from mmrs.envs.make import family, make_envs
 from mmrs.envs.training import TrainingEnvs
 from mmrs.errors import InputError
 from mmrs.experiments.config import BonusConfig, EnvConfig, TrainConfig
+from mmrs.experiments.config_check import check
 from mmrs.experiments.threads import use_threads
 from mmrs.rewards import IntrinsicReward, Scaled, Weighted, make
 from mmrs.rewards.registry import settings
@@ -133,22 +134,3 @@ def build_groups(config: EnvConfig, device: torch.device) -> list[TrainingEnvs]:
     size = config.num_envs // groups
     each = replace(config, threads=None if config.threads is None else max(1, config.threads // groups))
     return [build_envs(each, num_envs=size, first_index=i * size) for i in range(groups)]
-
-
-def check(config: TrainConfig) -> None:
-    """Refuse impossible numbers before anything is made."""
-    positive = {
-        "steps": config.steps,
-        "num_steps": config.num_steps,
-        "env.num_envs": config.env.num_envs,
-        "env.groups": 1 if config.env.groups is None else config.env.groups,
-        "threads": config.threads,
-        "checkpoint_every": config.checkpoint_every,
-        "ppo.epochs": config.ppo.epochs,
-        "ppo.minibatches": config.ppo.minibatches,
-    }
-    for name, value in positive.items():
-        if value < 1:
-            raise InputError(f"{name} is {value}, expected at least 1.")
-    if config.num_steps * config.env.num_envs < config.ppo.minibatches:
-        raise InputError("a rollout has fewer transitions than ppo.minibatches; lengthen it or lower the minibatches.")

@@ -52,20 +52,25 @@ class Spread:
     """What a set of returns comes to."""
 
     mean: float
-    std: float
-    """Of the returns, not of their mean."""
-    low: float
+    std: float | None
+    """Of the returns, not of their mean. None, as the interval, of a single return: it says nothing of others."""
+    low: float | None
     """95 % bootstrap interval of the mean."""
-    high: float
+    high: float | None
     values: tuple[float, ...]
 
     @classmethod
     def of(cls, values: list[float]) -> Spread:
-        """Mean, standard deviation and interval of at least one value."""
+        """Mean of at least one value, standard deviation and interval of at least two."""
         array: NDArray[np.float64] = np.array(values, np.float64)
-        low, high = mean_interval(array)  # type: ignore[arg-type]
-        std = float(array.std(ddof=1)) if len(array) > 1 else 0.0
-        return cls(float(array.mean()), std, low, high, tuple(array.tolist()))
+        mean, several = float(array.mean()), len(array) > 1
+        low, high = mean_interval(array) if several else (None, None)  # type: ignore[arg-type]
+        return cls(mean, float(array.std(ddof=1)) if several else None, low, high, tuple(array.tolist()))
+
+    def __str__(self) -> str:
+        if self.std is None:
+            return f"{self.mean:.2f} (a single one: no spread, no interval)"
+        return f"{self.mean:.2f} ± {self.std:.2f} (std), 95 % interval of the mean {self.low:.2f} to {self.high:.2f}"
 
 
 @dataclass(frozen=True)
@@ -178,13 +183,12 @@ def _write(run: RunFolder, out: Path | None, result: dict[str, Any]) -> None:
 
 def _show(result: Evaluation, console: Console) -> None:
     how = "likeliest actions" if result.deterministic else "drawn actions"
-    lines = [f"step {result.step}, {result.episodes} games, {how}"]
+    lines = [f"step {result.step}, {result.episodes} game{'s' * (result.episodes > 1)}, {how}"]
     # Where there are no lives the two are the same, and saying it twice would only raise questions.
     lives = result.one_life if result.one_life != result.full_game else None
     for title, spread in (("full game", result.full_game), ("one life", lives)):
         if spread:
-            interval = f"95 % interval of the mean {spread.low:.2f} to {spread.high:.2f}"
-            lines.append(f"  return ({title}): {spread.mean:.2f} ± {spread.std:.2f} (std), {interval}")
+            lines.append(f"  return ({title}): {spread}")
     if result.cut:
         lines.append(f"  {result.cut} games were cut at the step limit and counted as they were.")
     console.print("\n".join(lines), highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`mmrs list`: environments, rewards, presets and suites there are, each in a line."""
+"""`mmrs list`: environments, rewards, presets and suites there are, each with a few words."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def environments() -> Entries:
 
 
 def rewards() -> Entries:
-    """Names of rewards with the first line of their documentation."""
+    """Names of rewards with what their documentation says first."""
     return {name: describe(factory) for name, factory in REWARDS.items()} | {"none": "Plain PPO."}
 
 
@@ -72,15 +72,20 @@ def suites() -> Entries:
 
 
 def describe(factory: Any) -> str:
-    """One line on a reward: of its form, where one class serves several, else of its class."""
+    """A reward in whole sentences: of its form, where one class serves several, else the first of its class."""
     whole = factory.func if isinstance(factory, partial) else factory
     text = inspect.getdoc(whole) or "(not documented)"
     if isinstance(factory, partial):
         for value in factory.keywords.values():
-            line = re.search(rf"^- ``{re.escape(str(value))}``: (.+)$", text, re.MULTILINE)
-            if line:
-                return line[1]
-    return text.partition("\n")[0].replace("``", "")
+            item = re.search(rf"^- ``{re.escape(str(value))}``: (.+(?:\n  .+)*)$", text, re.MULTILINE)
+            if item:
+                return _one_line(item[1])
+    return _one_line(text.partition("\n\n")[0])
+
+
+def _one_line(text: str) -> str:
+    """As the table takes it, which wraps it anew."""
+    return " ".join(text.replace("``", "").split())
 
 
 def _kind(name: str) -> str:

@@ -14,8 +14,9 @@ from rich.table import Table
 import mmrs
 from mmrs.errors import InputError, MissingExtraError, MmrsError, near_matches
 from mmrs.experiments.attempts import own_command
-from mmrs.experiments.build import build_bonus, build_envs, check
+from mmrs.experiments.build import build_bonus, build_envs
 from mmrs.experiments.config import BonusConfig, TrainConfig
+from mmrs.experiments.config_check import check
 from mmrs.experiments.config_json import to_json
 from mmrs.experiments.cores import usable_cores
 from mmrs.experiments.display import Display
@@ -23,6 +24,7 @@ from mmrs.experiments.presets import EVERY_PRESET, default_bonus
 from mmrs.experiments.run_folder import plain_name
 from mmrs.experiments.side_by_side_result import film, read_comparison
 from mmrs.experiments.signals import StopSignals
+from mmrs.experiments.sinks import require_wandb
 from mmrs.experiments.sweep.engine import Resources, Task
 from mmrs.experiments.sweep.job import CONFIGS
 from mmrs.experiments.sweep.local import LocalEngine
@@ -54,6 +56,8 @@ def train_side_by_side(config: TrainConfig, methods: Sequence[str], seeds: int =
     """
     cells = make_cells(config, methods, seeds)
     _try_bonuses(config, methods)
+    if config.wandb:
+        require_wandb()
     folder = (config.root / (config.name or plain_name("compare", config.env.id))).resolve()
     task = Task(folder, own_command())
     settings = {"steps": config.steps, "seeds": seeds, "games": [config.env.id], "methods": list(methods)}

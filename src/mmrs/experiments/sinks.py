@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import secrets
 from collections.abc import Iterator, Mapping
@@ -117,6 +118,14 @@ class WandbSink:
         """Finish the run."""
         if self._run is not None:
             self._run.finish()
+
+
+def require_wandb() -> None:
+    """Refuse to start a run whose rows would have nowhere to go; wandb itself, slow and curious, is not imported."""
+    found = importlib.util.find_spec("wandb")
+    # A mere folder of that name, such as wandb leaves wherever it was used, has no origin.
+    if found is None or found.origin is None:
+        raise MissingExtraError("wandb", "wandb")
 
 
 def _wandb_id(run: RunFolder) -> str:

@@ -8,22 +8,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mmrs.agents.train import Trainer
-from mmrs.errors import InputError, MissingExtraError, MmrsError, TrainingError
+from mmrs.errors import InputError, MissingExtraError, MmrsError, TrainingError, sentence
 from mmrs.experiments import store
 from mmrs.experiments.attempts import attempt, is_finished
-from mmrs.experiments.build import bonus_settings, build_trainer, check
+from mmrs.experiments.build import bonus_settings, build_trainer
 from mmrs.experiments.config import TrainConfig
+from mmrs.experiments.config_check import check
 from mmrs.experiments.config_json import require_same, require_same_bonus, to_json
 from mmrs.experiments.display import Display
 from mmrs.experiments.metrics import MetricsFile, Position
 from mmrs.experiments.run_folder import RunFolder, plain_name
 from mmrs.experiments.signals import StopSignals, resume_hint
-from mmrs.experiments.sinks import JsonlSink, Sink, TensorBoardSink, WandbSink
+from mmrs.experiments.sinks import JsonlSink, Sink, TensorBoardSink, WandbSink, require_wandb
 
 
 def train(config: TrainConfig) -> tuple[RunFolder, int]:
     """Start a run; returns its folder and the exit code (0, or that of the signal that stopped it)."""
-    check(config)
+    _check(config)
     trainer = build_trainer(config)  # first: a misspelt name must not leave an empty folder behind
     try:
         run = RunFolder.create(config.root, config.name or default_name(config))
@@ -53,7 +54,7 @@ def bring_to_end(config: TrainConfig, *, command: str | None = None) -> int:
         RunBusyError: another process is at it.
         InputError: the folder holds a run of another configuration.
     """
-    check(config)
+    _check(config)
     run = RunFolder.create(config.root, config.name or default_name(config), adopt=True)
     with run.exclusive():
         if is_finished(run.path):
@@ -79,6 +80,13 @@ def continue_run(run: RunFolder, *, quiet: bool = False, command: str | None = N
         trainer.collector.close()
         raise
     return _train(run, config, trainer, position, quiet=quiet, command=command)
+
+
+def _check(config: TrainConfig) -> None:
+    """Refuse what can be known to fail before there is a folder, which would stand in the way of the next try."""
+    check(config)
+    if config.wandb:
+        require_wandb()
 
 
 def default_name(config: TrainConfig) -> str:
@@ -118,7 +126,7 @@ def _train(
                 if stop.requested:
                     break
         except MmrsError as error:
-            raise TrainingError(f"{error}{_last_good(run)}") from error
+            raise TrainingError(f"{sentence(error)} {_last_good(run)}") from error
         if stop.requested:
             display.note(run.name, resume_hint(run.path, _step(trainer)))
         else:
@@ -156,6 +164,6 @@ def _sinks(run: RunFolder, config: TrainConfig, metrics: MetricsFile, trainer: T
 def _last_good(run: RunFolder) -> str:
     saved = store.checkpoints(run.checkpoints)
     if not saved:
-        return " The run has no checkpoint yet."
+        return "The run has no checkpoint yet."
     step = saved[-1].step
-    return f" The last checkpoint, of step {step}, is untouched; go on from it with: mmrs train --resume {run.path}"
+    return f"The last checkpoint, of step {step}, is untouched; go on from it with: mmrs train --resume {run.path}"
