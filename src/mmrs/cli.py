@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from rich.console import Console
 
 from mmrs.errors import InputError, MmrsError
 from mmrs.experiments.audit import AuditConfig, audit
@@ -21,6 +20,7 @@ from mmrs.experiments.demo import DemoConfig, demo
 from mmrs.experiments.evaluate import EvalConfig, evaluate
 from mmrs.experiments.export import ExportConfig, export
 from mmrs.experiments.gridworld import GridWorldConfig, gridworld
+from mmrs.experiments.lasting_console import lasting_console
 from mmrs.experiments.listing import ListConfig, show_list
 from mmrs.experiments.maze import MazeConfig, maze
 from mmrs.experiments.plain_help import plain_help
@@ -93,7 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141  # as a shell reports a program that ended so
     except MmrsError as error:
-        Console(stderr=True).print(f"error: {error}", style="bold red", highlight=False, markup=False, soft_wrap=True)
+        text = f"error: {error}"
+        lasting_console().print(text, style="bold red", highlight=False, markup=False, soft_wrap=True)
         return 2
     except KeyboardInterrupt:
         return 130

@@ -90,10 +90,11 @@ def test_a_worker_killed_from_outside_between_steps():
     assert envs.state()[0]["steps"] == 0  # what was known before is still there to be saved
 
 
-def test_closing_ends_all_workers_and_ctrl_c_does_not():
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_closing_ends_all_workers_and_what_a_terminal_sends_does_not(number):
     envs, processes = troubled()
     for process in processes:
-        os.kill(process.pid, signal.SIGINT)
+        os.kill(process.pid, number)
     envs.step(np.zeros(3, int))
     envs.close()
     assert all_gone(processes)

@@ -24,6 +24,9 @@ ROW = {
 }
 
 
+SHOW_CURSOR = "\x1b[?25h"
+
+
 def console(terminal: bool) -> Console:
     return Console(file=io.StringIO(), force_terminal=terminal, width=140, legacy_windows=False)
 
@@ -74,6 +77,50 @@ def test_several_runs_side_by_side():
     assert "failed" in text
     assert "100/200" in text
     assert "0:02" in text
+
+
+def on_a_narrow_terminal(monkeypatch) -> Console:
+    monkeypatch.setenv("TERM", "xterm")
+    return Console(file=io.StringIO(), force_terminal=True, width=80, legacy_windows=False)
+
+
+def test_a_terminal_shows_a_word_in_the_table_and_the_whole_sentence_under_it(monkeypatch):
+    out = on_a_narrow_terminal(monkeypatch)
+    sentence = f"Stopped and saved at step 32768. Continue with: mmrs train --resume /{'a/long/way/' * 8}tty1"
+    with Display({"tty1": 1_000_000}, console=out) as display:
+        display.update("tty1", ROW)
+        display.note("tty1", "stopped", sentence)
+        before = out.file.getvalue()
+    assert sentence not in before  # the next drawing would have gone over it
+    *picture, last = out.file.getvalue().splitlines()
+    assert last.removeprefix(SHOW_CURSOR) == f"tty1: {sentence}"
+    assert "…" not in "".join(picture)
+    row = next(line for line in reversed(picture) if "tty1" in line)
+    for words in ("512k/1M", "stopped", "1,000", "12.2", "345.5", "3.4%"):
+        assert words in row
+
+
+def test_an_announcement_stands_above_the_table(monkeypatch):
+    out = on_a_narrow_terminal(monkeypatch)
+    display = Display({"a": 1_000_000}, console=out)
+    assert not display.announce("Stopping")  # no picture yet: the caller has to say it
+    with display:
+        assert display.announce("Stopping")
+    lines = out.file.getvalue().splitlines()
+    place = next(number for number, line in enumerate(lines) if "Stopping" in line)
+    assert "return" in lines[place + 1]
+    with Display({"a": 10}, console=console(False)) as elsewhere:
+        assert not elsewhere.announce("Stopping")
+
+
+def test_the_time_left_in_an_update_is_that_of_the_last_one():
+    now = [0.0]
+    display = Display({"a": 1_000_000}, quiet=True, clock=lambda: now[0])
+    assert display.update_left("a") is None
+    now[0] = 100.0
+    display.update("a", ROW | {"seconds": 10.0})
+    now[0] = 103.0
+    assert display.update_left("a") == pytest.approx(7.0)
 
 
 def test_quiet_is_quiet():

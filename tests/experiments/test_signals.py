@@ -31,21 +31,22 @@ sys.exit(stop.exit_code)
 """
 
 
-def start(*arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", CODE, *arguments]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def start(*arguments: str, under: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+    command = [*under, sys.executable, "-c", CODE, *arguments]
+    pipe = subprocess.PIPE
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
     assert child.stdout.readline() == "ready\n"
     return child
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_the_first_signal_lets_the_run_save(number, code):
     child = start()
     child.send_signal(number)
     out, err = child.communicate(timeout=20)
     assert out == "saving\nsaved\n"
     assert child.returncode == code
-    assert "saving after this update" in err
+    assert "stopping after this update and saving." in err
     assert "Traceback" not in err
 
 
@@ -60,6 +61,52 @@ def test_the_second_signal_ends_at_once(number, code):
     assert time.monotonic() - began < 5
     assert (out, child.returncode) == ("", code)
     assert "last checkpoint is untouched" in err
+
+
+@pytest.mark.parametrize("first", [signal.SIGHUP, signal.SIGINT])
+def test_a_hang_up_is_never_the_second_signal(first):
+    """One terminal that goes away may be told twice, by the shell and by the kernel."""
+    child = start("hang")
+    child.send_signal(first)
+    assert child.stdout.readline() == "saving\n"
+    child.send_signal(signal.SIGHUP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        child.wait(0.5)
+    for _ in range(2 if first == signal.SIGHUP else 1):
+        child.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+    child.communicate(timeout=20)
+    assert child.returncode == 143
+
+
+def test_a_hang_up_that_was_ignored_stays_ignored():
+    child = start(under=("nohup",))
+    child.send_signal(signal.SIGHUP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        child.wait(0.5)
+    child.send_signal(signal.SIGTERM)
+    out, err = child.communicate(timeout=20)
+    assert (out, child.returncode) == ("saving\nsaved\n", 143)
+    assert "SIGHUP" not in err
+
+
+def test_a_reader_that_is_gone_does_not_keep_a_run_from_saving():
+    child = start()
+    child.stderr.close()
+    child.send_signal(signal.SIGTERM)
+    assert child.stdout.read() == "saving\nsaved\n"
+    assert child.wait(20) == 143
+
+
+def test_the_answer_goes_to_a_picture_if_there_is_one_and_tells_the_time_left(capfd):
+    shown = []
+    with StopSignals(lambda text: shown.append(text) is None, lambda: 9.6):
+        signal.raise_signal(signal.SIGINT)
+    assert shown == [
+        "Ctrl-C: stopping after this update (about 10 s left at the present pace) and saving. "
+        "Ctrl-C again ends at once, without saving."
+    ]
+    assert capfd.readouterr().err == ""
 
 
 def test_no_signal_no_code_and_the_old_handlers_come_back():

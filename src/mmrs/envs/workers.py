@@ -128,9 +128,10 @@ class WorkerStepper:
 def _in_worker(make: Callable[[], gym.Env[Any, Any]], owner: int) -> gym.Env[Any, Any]:
     """Make an environment; AsyncVectorEnv also makes one in the owner's process, to read its spaces."""
     if os.getpid() != owner:
-        # Ctrl-C reaches the whole process group: the owner decides what it means, and workers inherit none of the
-        # owner's own handlers.
+        # Ctrl-C and the end of a terminal reach the whole process group: the owner decides what they mean, and workers
+        # inherit none of the owner's own handlers.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return make()
 

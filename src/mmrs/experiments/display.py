@@ -37,7 +37,7 @@ class Progress:
     """Steps a second, smoothed."""
     row: dict[str, Any] = field(default_factory=dict)
     note: str = ""
-    """Why it is not running: "done", "stopped", ..."""
+    """A word on why it is not running: "done", "stopped", ..."""
 
     def take(self, row: Mapping[str, Any]) -> None:
         """Take in a row of metrics."""
@@ -64,7 +64,7 @@ class Display(LiveView):
     ) -> None:
         """Args:
         runs: names, each with its total of agent steps.
-        console: to draw on; standard error, so that results on standard output stay clean.
+        console: to draw on; None: standard error, for as long as somebody reads it.
         quiet: show nothing.
         clock: tells seconds.
         """
@@ -72,21 +72,34 @@ class Display(LiveView):
         self.runs = {name: Progress(name, total) for name, total in runs.items()}
         self.clock = clock
         self._spoke = dict.fromkeys(self.runs, -LINE_EVERY)
+        self._updated: dict[str, float] = {}
 
     def update(self, name: str, row: Mapping[str, Any]) -> None:
         """Show a row of metrics of a run."""
         self.runs[name].take(row)
+        self._updated[name] = self.clock()
         if self._live:
             return  # drawn by Live, a few times a second
         if not self.quiet and self.clock() - self._spoke[name] >= LINE_EVERY:
             self._spoke[name] = self.clock()
             self.say(plain_line(self.runs[name]))
 
-    def note(self, name: str, text: str) -> None:
-        """Say once what happened to a run: "done", "stopped at ..."."""
-        self.runs[name].note = text
-        if not self.quiet and not self._live:
-            self.say(f"{name}: {text}")
+    def update_left(self, name: str) -> float | None:
+        """Seconds until the present update of a run ends, if it takes as long as the last one did; None: unknown."""
+        seconds = self.runs[name].row.get("seconds")
+        return None if seconds is None else float(seconds) - (self.clock() - self._updated[name])
+
+    def note(self, name: str, word: str, sentence: str = "") -> None:
+        """Say once what became of a run.
+
+        Args:
+            name: of the run.
+            word: for the table, which has no room for more: "done", "stopped".
+            sentence: for the reader, who may want to copy from it; a terminal shows it under the table.
+        """
+        self.runs[name].note = word
+        if not self.quiet and (sentence or not self._live):
+            self.say_last(f"{name}: {sentence or word}")
 
     def draw(self) -> RenderableType:
         """The picture as it is now."""

@@ -20,6 +20,7 @@ from mmrs.experiments.config_check import check
 from mmrs.experiments.config_json import to_json
 from mmrs.experiments.cores import usable_cores
 from mmrs.experiments.display import Display
+from mmrs.experiments.lasting_console import lasting_console
 from mmrs.experiments.presets import EVERY_PRESET, default_bonus
 from mmrs.experiments.run_folder import plain_name
 from mmrs.experiments.side_by_side_result import film, read_comparison
@@ -66,13 +67,14 @@ def train_side_by_side(config: TrainConfig, methods: Sequence[str], seeds: int =
     jobs = max(1, min(usable_cores() // config.threads, len(cells)))
     engine = LocalEngine(task, jobs, Resources(config.threads, 0.0))
     try:
-        with StopSignals() as stop, Display({c.name: config.steps for c in cells}, quiet=config.quiet) as display:
+        display = Display({c.name: config.steps for c in cells}, quiet=config.quiet)
+        with StopSignals(display.announce) as stop, display:
             schedule.run(engine, lambda: stop.requested, lambda: _show(schedule, display))
             _show(schedule, display)
     finally:
         engine.close()
     if stop.requested:
-        _say(f"Stopped and saved in {folder}. The same command goes on.", Console(stderr=True))
+        _say(f"Stopped and saved in {folder}. The same command goes on.", lasting_console())
         return stop.exit_code
     return _conclude(schedule, config, cells)
 
@@ -134,10 +136,10 @@ def _show(schedule: Schedule, display: Display) -> None:
 def _conclude(schedule: Schedule, config: TrainConfig, cells: tuple[Cell, ...]) -> int:
     failed = [job for job in schedule.jobs.values() if job.state == "failed"]
     for job in failed:
-        _say(f"{job.cell.name} failed:\n{job.error.strip()}", Console(stderr=True))
+        _say(f"{job.cell.name} failed:\n{job.error.strip()}", lasting_console())
     finished = [cell for cell in cells if schedule.jobs[cell.name].state == "finished"]
     if finished:
-        tell(schedule.folder, config, finished, Console())
+        tell(schedule.folder, config, finished, lasting_console(stderr=False))
     return 1 if failed else 0
 
 

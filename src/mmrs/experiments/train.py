@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from mmrs.experiments.config import TrainConfig
 from mmrs.experiments.config_check import check
 from mmrs.experiments.config_json import require_same, require_same_bonus, to_json
 from mmrs.experiments.display import Display
+from mmrs.experiments.lasting_console import lasting_console
 from mmrs.experiments.metrics import MetricsFile, Position
 from mmrs.experiments.run_folder import RunFolder, plain_name
 from mmrs.experiments.signals import StopSignals, resume_hint
@@ -112,8 +112,9 @@ def _train(
         sinks = _sinks(run, config, metrics, trainer, quiet)
         for sink in sinks:
             stack.callback(sink.close)
-        stop = stack.enter_context(StopSignals())
-        display = stack.enter_context(Display({run.name: config.steps}, quiet=quiet))
+        display = Display({run.name: config.steps}, quiet=quiet)
+        stop = stack.enter_context(StopSignals(display.announce, lambda: display.update_left(run.name)))
+        stack.enter_context(display)
         save = _saver(run, trainer, metrics)
         try:
             for row in trainer:
@@ -128,10 +129,10 @@ def _train(
         except MmrsError as error:
             raise TrainingError(f"{sentence(error)} {_last_good(run)}") from error
         if stop.requested:
-            display.note(run.name, resume_hint(run.path, _step(trainer)))
+            display.note(run.name, "stopped", resume_hint(run.path, _step(trainer)))
         else:
             finish()
-            display.note(run.name, f"done: {run.path}")
+            display.note(run.name, "done", f"done: {run.path}")
     return stop.exit_code
 
 
@@ -155,7 +156,7 @@ def _sinks(run: RunFolder, config: TrainConfig, metrics: MetricsFile, trainer: T
     try:
         sinks.append(TensorBoardSink(run, _step(trainer) or None))
     except MissingExtraError as error:
-        sys.stderr.write(f"No TensorBoard events: {error}\n")
+        lasting_console().print(f"No TensorBoard events: {error}", highlight=False, markup=False, soft_wrap=True)
     if config.wandb:
         sinks.append(WandbSink(run, to_json(config), quiet))
     return sinks

@@ -14,6 +14,7 @@ from mmrs.errors import InputError
 from mmrs.experiments.attempts import ERROR, own_command
 from mmrs.experiments.build import choose_device
 from mmrs.experiments.cores import usable_cores
+from mmrs.experiments.lasting_console import lasting_console
 from mmrs.experiments.signals import EXIT_CODES, StopSignals
 from mmrs.experiments.sweep.engine import Engine, Resources, Task
 from mmrs.experiments.sweep.job import CONFIGS
@@ -84,7 +85,7 @@ def sweep(config: SweepConfig) -> int:
     table = SweepTable(config.suite, schedule, quiet=config.quiet)
     engine = make_engine(config, task)
     try:
-        with StopSignals() as stop, table:
+        with StopSignals(table.announce) as stop, table:
             schedule.run(engine, lambda: stop.requested, table.refresh)
     finally:
         engine.close()
@@ -160,7 +161,7 @@ def _show_only(schedule: Schedule) -> int:
 
 def _report(schedule: Schedule, table: SweepTable, stop: StopSignals) -> int:
     """Say how it ended; nothing that failed is passed over."""
-    console = Console(stderr=True)
+    console = lasting_console()
     failed = [job for job in schedule.jobs.values() if job.state == "failed"]
     for job in failed:
         lines = job.error.strip().splitlines()
