@@ -38,8 +38,8 @@ class TrainCommand(TrainConfig):
     """Train PPO with an intrinsic reward. Defaults fit the environment and the reward; every number can be changed."""
 
     preset: str | None = None
-    """Defaults to start from: rooms, atari, bullet, vector or paper-literal (the numbers printed for Atari or Bullet,
-    whichever the environment is); without it, what fits the environment."""
+    """Defaults to start from: rooms, atari, bullet, vector, images or paper-literal (the numbers printed for Atari or
+    Bullet, whichever the environment is); without it, what fits the environment."""
     compare: tuple[str, ...] | None = None
     """Train several methods side by side instead: ppo (no bonus), mmrs-paper (MMRS as printed) and any rewards of
     `mmrs list`."""

@@ -20,7 +20,7 @@ def collected(env, groups, steps):
         trainer.collector.close()
 
 
-@pytest.mark.parametrize(("env", "steps"), [("CartPole-v1", 60), ("mmrs/KeyRooms-v0", 20)])
+@pytest.mark.parametrize(("env", "steps"), [("CartPole-v1", 60), ("Acrobot-v1", 20)])
 @pytest.mark.parametrize("groups", [2, 4, 8])
 def test_groups_go_the_way_of_the_whole(env, steps, groups):
     for whole, parts in zip(collected(env, 1, steps), collected(env, groups, steps), strict=True):

@@ -123,6 +123,18 @@ def test_the_time_left_in_an_update_is_that_of_the_last_one():
     assert display.update_left("a") == pytest.approx(7.0)
 
 
+def test_a_signal_within_the_first_row_finds_the_time_left():
+    display = Display({"run": 100}, quiet=True)
+    taken = display.runs["run"].take
+
+    def take(row):
+        taken(row)
+        assert display.update_left("run") is not None
+
+    display.runs["run"].take = take
+    display.update("run", {"step": 1, "seconds": 2.0})
+
+
 def test_quiet_is_quiet():
     for terminal in (True, False):
         out = console(terminal)

@@ -61,12 +61,9 @@ def run_twice(tmp_path, monkeypatch, env, bonus, before, after, num_steps=32):
     return rows(tmp_path / "whole"), rows(tmp_path / "cut")
 
 
-@pytest.mark.parametrize(
-    ("env", "bonus", "before", "after"),
-    [("CartPole-v1", "mmrs", 4, 1), ("CartPole-v1", "rnd", 1, 2)],
-)
-def test_vectors_give_the_same_numbers_to_the_bit(tmp_path, monkeypatch, env, bonus, before, after):
-    whole, cut = run_twice(tmp_path, monkeypatch, env, bonus, before, after)
+@pytest.mark.parametrize(("bonus", "before", "after"), [("mmrs", 4, 1), ("rnd", 1, 2)])
+def test_vectors_give_the_same_numbers_to_the_bit(tmp_path, monkeypatch, bonus, before, after):
+    whole, cut = run_twice(tmp_path, monkeypatch, "CartPole-v1", bonus, before, after)
     assert cut == whole
     assert sum(row["episodes"] for row in whole)
 

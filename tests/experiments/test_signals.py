@@ -110,10 +110,11 @@ def test_the_answer_goes_to_a_picture_if_there_is_one_and_tells_the_time_left(ca
 
 
 def test_no_signal_no_code_and_the_old_handlers_come_back():
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    handled = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in handled]
     with StopSignals() as stop:
-        assert signal.getsignal(signal.SIGINT) != before[0]
-    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+        assert all(signal.getsignal(number) != old for number, old in zip(handled, before, strict=True))
+    assert [signal.getsignal(number) for number in handled] == before
     assert (stop.requested, stop.exit_code) == (False, 0)
 
 

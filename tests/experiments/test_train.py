@@ -1,6 +1,7 @@
 """Whole runs: exact resume, sameness, the bonus in the update, faults."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -18,12 +19,15 @@ from mmrs.agents.figures import learning_figures
 from mmrs.cli import main
 from mmrs.errors import InputError, MmrsError, TrainingError
 from mmrs.experiments import store
+from mmrs.experiments.attempts import is_finished
 from mmrs.experiments.build import bonus_settings, build_trainer
-from mmrs.experiments.config import BonusConfig
+from mmrs.experiments.config import BonusConfig, TrainConfig
+from mmrs.experiments.config_json import require_same_bonus
 from mmrs.experiments.metrics import read_metrics
 from mmrs.experiments.presets import default_config
-from mmrs.experiments.train import resume, train
-from mmrs.rewards import PRESETS, REWARDS
+from mmrs.experiments.signals import StopSignals
+from mmrs.experiments.train import bring_to_end, resume, train
+from mmrs.rewards import PRESETS, REWARDS, RND
 
 TIMES = {"seconds", "steps_per_second"}
 
@@ -222,20 +226,54 @@ def test_the_configuration_holds_every_option_of_the_bonus(tmp_path, monkeypatch
     config = small(tmp_path, bonus="mmrs")
     run, _ = train(replace(config, bonus=replace(config.bonus, options=("k=16", "preset=author"))))
     saved = run.read_bonus()
-    assert saved == {**asdict(PRESETS["author"]), "k": 16}
+    assert saved == {**asdict(PRESETS["author"]), "k": 16, "total_updates": 6}
+    assert saved == asdict(build_trainer(run.read_config(TrainConfig)).bonus.config)
     start = json.loads((run.path / "attempts.jsonl").read_text().splitlines()[0])
     assert start["libraries"]["torch"] == torch.__version__
     # A version with another default must not go on as if nothing were.
     monkeypatch.setitem(PRESETS, "author", replace(PRESETS["author"], kmeans_iterations=3))
+    assert resume(run.path, quiet=True)[1] == 0  # finished, and left as it is
+    (run.path / "finished.json").unlink()
     with pytest.raises(InputError, match="kmeans_iterations was 10 and is 3 now"):
         resume(run.path, quiet=True)
 
 
-@pytest.mark.parametrize("name", sorted(REWARDS))
-def test_every_reward_tells_its_settings(name):
-    told = bonus_settings(BonusConfig(name))
+def test_settings_are_compared_where_there_are_any():
+    require_same_bonus({}, {"k": 3}, "run")  # a record of an older version tells nothing
+    require_same_bonus({"k": 3}, {"k": 3, "new": 1}, "run")
+    with pytest.raises(InputError, match="old was 1 and is gone now"):
+        require_same_bonus({"k": 3, "old": 1}, {"k": 3}, "run")
+
+
+class OfOnesOwn(RND):
+    def __init__(self, *spaces, clip=math.inf, shape=(2, 3), make=math.sqrt, seed=0):
+        super().__init__(*spaces, seed=seed)
+
+
+@pytest.mark.parametrize("name", [*sorted(REWARDS), "of_ones_own"])
+def test_every_reward_tells_its_settings(name, monkeypatch):
+    monkeypatch.setitem(REWARDS, "of_ones_own", OfOnesOwn)
+    told = bonus_settings(replace(TrainConfig(), bonus=BonusConfig(name)))
     assert told and "seed" not in told
-    assert json.loads(json.dumps(told)) == told
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    if name == "of_ones_own":
+        assert told == {"clip": "inf", "shape": [2, 3], "make": "math.sqrt"}
+
+
+def test_an_unknown_reward_is_refused_before_a_folder_is_made(tmp_path):
+    config = small(tmp_path)
+    with pytest.raises(InputError, match="there is no reward 'rndd'"):
+        bring_to_end(replace(config, bonus=BonusConfig("rndd")))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_signal_after_the_last_look_waits_for_the_next_update(tmp_path, monkeypatch):
+    """What is told as saved was saved, whenever the signal comes."""
+    asked = iter([False, True, True, True])
+    monkeypatch.setattr(StopSignals, "requested", property(lambda _: next(asked)))
+    run, _ = train(replace(small(tmp_path), checkpoint_every=50))
+    assert [one.step for one in store.checkpoints(run.checkpoints)] == [2 * 128]
+    assert not is_finished(run.path)
 
 
 class Fragile(CartPoleEnv):

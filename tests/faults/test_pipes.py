@@ -1,13 +1,16 @@
 """A reader that has seen enough is no error, and ends no run."""
 
+import io
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from mmrs.experiments import store
 from mmrs.experiments.attempts import is_finished
+from mmrs.experiments.lasting_console import _LastingStream
 
 MMRS = [sys.executable, "-m", "mmrs.cli"]
 STEPS = 8 * 1024
@@ -58,6 +61,7 @@ def test_a_sweep_goes_on_without_a_reader(tmp_path):
 def test_once_the_reader_is_gone_others_may_write_too():
     code = """
 import sys
+from pathlib import Path
 from mmrs.experiments.lasting_console import lasting_console
 sys.stdin.read()  # until the reader is gone
 lasting_console().print("a line of the display")
@@ -68,6 +72,21 @@ print("a word of a library", file=sys.stderr, flush=True)
         process.stderr.close()
         process.stdin.close()
         assert process.wait(60) == 0
+
+
+def test_texts_that_go_nowhere_cost_no_descriptors():
+    class Gone(io.StringIO):
+        def write(self, text):
+            raise BrokenPipeError
+
+    closed = io.StringIO()
+    closed.close()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for stream in (Gone(), closed):
+        lost = _LastingStream(stream)
+        for _ in range(5):
+            assert lost.write("text") == 4
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_an_error_nobody_reads_keeps_its_exit_code(tmp_path):

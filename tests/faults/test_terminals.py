@@ -47,6 +47,7 @@ class Terminal:
         """Wait for the first row of the record."""
         record = self.run / "metrics.jsonl"
         while not record.exists() or not record.stat().st_size:
+            assert self.process.poll() is None, "it ended before its first update"
             time.sleep(0.02)
 
     def to_the_end(self):

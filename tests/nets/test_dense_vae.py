@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from threadpoolctl import threadpool_info, threadpool_limits
 
+import mmrs
 from mmrs.functional.losses import gaussian_kl, vae_loss
+from mmrs.nets import dense_vae
 from mmrs.nets.dense_vae import train_dense
+from mmrs.nets.flat import fits_one_vector
 from mmrs.nets.vae import VAE
 from mmrs.spaces import observation_spec
 
@@ -84,3 +88,32 @@ def test_a_pass_that_is_interrupted_leaves_a_whole_network(monkeypatch):
     assert [p.data_ptr() for p in vae.parameters()] == places
     torch.testing.assert_close(vae.state_dict(), other.state_dict())  # the first batch was learned
     torch.testing.assert_close(adam.state_dict(), other_adam.state_dict())
+
+
+def test_products_take_the_threads_of_torch(monkeypatch):
+    inside = []
+    original = dense_vae._gradient
+
+    def look(*args):
+        inside.extend(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
+        return original(*args)
+
+    monkeypatch.setattr(dense_vae, "_gradient", look)
+    with threadpool_limits(2, user_api="blas"):
+        train_dense(*make(), *data(), VARIANCE)
+        after = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    assert torch.get_num_threads() == 1
+    assert set(inside) == {1} and set(after) == {2}
+
+
+def test_weights_that_are_not_trained_and_other_optimisers_take_the_way_of_torch():
+    space = spaces.Box(-1, 1, (6,), np.float32)
+    bonus = mmrs.make("mmrs", space, spaces.Discrete(2), batch_size=8)
+    assert fits_one_vector(bonus.vae, bonus.optimizer)
+    frozen = bonus.vae.encoder.trunk[0].weight.requires_grad_(False)
+    kept = frozen.clone()
+    assert not fits_one_vector(bonus.vae, bonus.optimizer)
+    bonus._pass(torch.randn(2, 8, 6), torch.randn(2, 8, 256))
+    assert torch.equal(frozen, kept)
+    assert not fits_one_vector(make()[0], torch.optim.SGD(make()[0].parameters(), 0.1))
+    assert not fits_one_vector(make()[0], torch.optim.Adam(make()[0].parameters(), amsgrad=True))

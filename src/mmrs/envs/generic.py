@@ -44,9 +44,13 @@ def make_one(env_id: str, *, render: bool = False, prime: bool = False) -> gym.E
             raise
         raise InputError(f"{env_id} draws no pictures: {error}.") from error
     check_spaces(env_id, env.observation_space, env.action_space)
-    env = _image_wrappers(env)
-    if prime:
-        env.reset()
+    try:
+        env = _image_wrappers(env)
+        if prime:
+            env.reset()
+    except BaseException:
+        env.close()
+        raise
     return env
 
 

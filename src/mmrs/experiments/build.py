@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -46,22 +47,44 @@ def parse_options(options: tuple[str, ...]) -> dict[str, Any]:
     return parsed
 
 
-def bonus_settings(config: BonusConfig) -> dict[str, Any]:
+def bonus_settings(config: TrainConfig) -> dict[str, Any]:
     """Every option of the bonus with its value: a run's record must not depend on the defaults of a version."""
-    if config.name == "none":
+    if config.bonus.name == "none":
         return {}
-    known = settings(config.name, **parse_options(config.options))
-    plain = str | int | float | bool | None
-    return {name: value if isinstance(value, plain) else repr(value) for name, value in known.items()}
+    known = settings(config.bonus.name, **bonus_options(config.bonus, total_updates(config)))
+    return {name: _as_data(value) for name, value in known.items()}
 
 
-def build_bonus(config: BonusConfig, envs: TrainingEnvs, total_updates: int, seed: int) -> IntrinsicReward | None:
-    """The bonus with its scale and weight, or None; learning rates that can decay do so over the run."""
-    if config.name == "none":
-        return None
+def _as_data(value: Any) -> Any:
+    """What JSON can hold of an option, the same in every process."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, tuple | list):
+        return [_as_data(item) for item in value]
+    named = value if hasattr(value, "__qualname__") else type(value)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def total_updates(config: TrainConfig) -> int:
+    """Updates of a whole run."""
+    return -(-config.steps // (config.num_steps * config.env.num_envs))
+
+
+def bonus_options(config: BonusConfig, updates: int) -> dict[str, Any]:
+    """What the reward is made with; learning rates that can decay do so over the run."""
     options = parse_options(config.options)
     if config.name in ("landmarks", "mmrs", "ride", "rnd"):
-        options.setdefault("total_updates", total_updates)  # Sec. 6.2: "a linearly decaying learning rate"
+        options.setdefault("total_updates", updates)  # Sec. 6.2: "a linearly decaying learning rate"
+    return options
+
+
+def build_bonus(config: BonusConfig, envs: TrainingEnvs, updates: int, seed: int) -> IntrinsicReward | None:
+    """The bonus with its scale and weight, or None."""
+    if config.name == "none":
+        return None
+    options = bonus_options(config, updates)
     bonus = make(config.name, envs.observation_space, envs.action_space, seed=seed, **options)
     if config.scale != "none":
         bonus = Scaled(bonus, by=config.scale, centre=config.centre)
@@ -69,7 +92,7 @@ def build_bonus(config: BonusConfig, envs: TrainingEnvs, total_updates: int, see
         raise InputError("bonus.centre needs bonus.scale: set it to 'reward' or 'return'.")
     if config.weight == 1.0 and config.final_weight is None:
         return bonus
-    over = total_updates if config.final_weight is not None else 0
+    over = updates if config.final_weight is not None else 0
     return Weighted(bonus, config.weight, final_weight=config.final_weight, over_updates=over)
 
 
@@ -97,9 +120,8 @@ def build_trainer(config: TrainConfig) -> Trainer:
     use_threads(config.threads)
     device = choose_device(config.device)
     groups = build_groups(config.env, device)
-    updates = -(-config.steps // (config.num_steps * config.env.num_envs))
     try:
-        bonus = build_bonus(config.bonus, groups[0], updates, config.seed)
+        bonus = build_bonus(config.bonus, groups[0], total_updates(config), config.seed)
         return Trainer(
             groups,
             bonus,

@@ -116,8 +116,12 @@ def require_same(saved: Any, wanted: Any, place: object) -> None:
 
 
 def require_same_bonus(saved: dict[str, Any], now: dict[str, Any], place: object) -> None:
-    """Refuse to continue a run whose bonus had other defaults than this version has; `saved` may be empty (unknown)."""
-    changed = [f"{key} was {old!r} and is {new!r} now" for key, old, new in _differences(saved, to_json(now)) if saved]
+    """Refuse to continue a run whose bonus had other defaults than this version has; new options have no past."""
+    changed = [
+        f"{key} was {old!r} and is {repr(now[key]) if key in now else 'gone'} now"
+        for key, old in saved.items()
+        if key not in now or now[key] != old
+    ]
     if changed:
         raise InputError(
             f"the bonus of {place} would not be the same in this version of mmrs: {'; '.join(changed)}. "

@@ -76,8 +76,8 @@ class Display(LiveView):
 
     def update(self, name: str, row: Mapping[str, Any]) -> None:
         """Show a row of metrics of a run."""
+        self._updated[name] = self.clock()  # first: a signal may ask for `update_left` at any moment
         self.runs[name].take(row)
-        self._updated[name] = self.clock()
         if self._live:
             return  # drawn by Live, a few times a second
         if not self.quiet and self.clock() - self._spoke[name] >= LINE_EVERY:

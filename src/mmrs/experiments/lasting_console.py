@@ -42,13 +42,18 @@ class _LastingStream:
             yield
         except BlockingIOError:  # a reader that is slow, not gone: it misses this text
             pass
-        except OSError:  # EPIPE of a pipe, EIO of a terminal, ENOSPC of a file
+        except UnicodeError:
+            raise  # a ValueError too, but of the text
+        except (OSError, ValueError):  # EPIPE of a pipe, EIO of a terminal, ENOSPC of a file; a stream that was closed
             self._fall_silent()
 
     def _fall_silent(self) -> None:
         # The descriptor itself goes nowhere from now on: others write to it too (libraries, environments), and an error
         # that they do not expect would end the run as well.
-        with contextlib.suppress(OSError):  # no descriptor behind it: each text is lost by itself
+        with contextlib.suppress(OSError, ValueError):  # no descriptor behind it: each text is lost by itself
+            descriptor = self._stream.fileno()
             nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._stream.fileno())
-            os.close(nowhere)
+            try:
+                os.dup2(nowhere, descriptor)
+            finally:
+                os.close(nowhere)

@@ -28,7 +28,7 @@ def train(config: TrainConfig) -> tuple[RunFolder, int]:
     trainer = build_trainer(config)  # first: a misspelt name must not leave an empty folder behind
     try:
         run = RunFolder.create(config.root, config.name or default_name(config))
-        run.write_config(config, bonus_settings(config.bonus))
+        run.write_config(config, bonus_settings(config))
     except BaseException:
         trainer.collector.close()
         raise
@@ -55,12 +55,13 @@ def bring_to_end(config: TrainConfig, *, command: str | None = None) -> int:
         InputError: the folder holds a run of another configuration.
     """
     _check(config)
+    told = bonus_settings(config)  # first: a misspelt reward must not leave a folder behind
     run = RunFolder.create(config.root, config.name or default_name(config), adopt=True)
     with run.exclusive():
         if is_finished(run.path):
             return 0
         if not run.config.exists():
-            run.write_config(config, bonus_settings(config.bonus))
+            run.write_config(config, told)
         require_same(run.read_config(TrainConfig), config, run.path)
         return continue_run(RunFolder.open(run.path), quiet=True, command=command)
 
@@ -68,7 +69,8 @@ def bring_to_end(config: TrainConfig, *, command: str | None = None) -> int:
 def continue_run(run: RunFolder, *, quiet: bool = False, command: str | None = None) -> int:
     """Go on from the last good checkpoint, or from the start where there is none; the caller holds the run."""
     config = run.read_config(TrainConfig)
-    require_same_bonus(run.read_bonus(), bonus_settings(config.bonus), run.path)
+    if not is_finished(run.path):
+        require_same_bonus(run.read_bonus(), bonus_settings(config), run.path)
     trainer = build_trainer(config)
     position = Position(0, 0)
     try:
@@ -105,6 +107,9 @@ def _train(
     """The loop around the loop: each row to its places, a checkpoint when due, a stop when asked."""
     quiet = quiet or config.quiet
     with contextlib.ExitStack() as stack:
+        display = Display({run.name: config.steps}, quiet=quiet)
+        # First in, last out: a signal must not cut short what is closed at the end.
+        stop = stack.enter_context(StopSignals(display.announce, lambda: display.update_left(run.name)))
         stack.callback(trainer.collector.close)
         finish = stack.enter_context(attempt(run.path, lambda: _step(trainer), command))
         store.remove_leftovers(run.checkpoints)
@@ -112,8 +117,6 @@ def _train(
         sinks = _sinks(run, config, metrics, trainer, quiet)
         for sink in sinks:
             stack.callback(sink.close)
-        display = Display({run.name: config.steps}, quiet=quiet)
-        stop = stack.enter_context(StopSignals(display.announce, lambda: display.update_left(run.name)))
         stack.enter_context(display)
         save = _saver(run, trainer, metrics)
         try:
@@ -121,14 +124,15 @@ def _train(
                 for sink in sinks:
                     sink.write(row, row["step"])
                 display.update(run.name, row)
-                ending = stop.requested or trainer.updates == trainer.total_updates
-                if ending or trainer.updates % config.checkpoint_every == 0:
+                last = trainer.updates == trainer.total_updates
+                due = stop.requested or last or trainer.updates % config.checkpoint_every == 0
+                if due:
                     save()
-                if stop.requested:
+                if due and stop.requested:  # a signal that came after `due` was decided waits for the next update
                     break
         except MmrsError as error:
             raise TrainingError(f"{sentence(error)} {_last_good(run)}") from error
-        if stop.requested:
+        if trainer.updates < trainer.total_updates:
             display.note(run.name, "stopped", resume_hint(run.path, _step(trainer)))
         else:
             finish()

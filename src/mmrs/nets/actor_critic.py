@@ -93,7 +93,7 @@ class ActorCritic(nn.Module):
 
         Weights and gradients must exist and stay in their places meanwhile.
         """
-        if self.is_image or self.log_std.is_cuda:
+        if self.is_image or self.log_std.device.type != "cpu":
             return self.with_pull
         policy, value = (DenseViews(list(part)) for part in (self.policy, self.value))  # type: ignore[call-overload]
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from mmrs.nets.dense import DenseViews
+from mmrs.nets.dense import DenseViews, Values
 from mmrs.nets.flat import as_one_vector
+from mmrs.nets.threads import torch_threads
 from mmrs.nets.vae import LOG_VARIANCE, VAE
-
-Values = NDArray[Any]
 
 
 @torch.no_grad()
@@ -25,7 +21,7 @@ def train_dense(
     Returns ``[2]``: means over the batches of KL and squared error.
     """
     measured = []
-    with as_one_vector(vae, optimizer) as adam:
+    with as_one_vector(vae, optimizer) as adam, torch_threads():
         encoder = DenseViews((*vae.encoder.trunk, vae.encoder.heads))  # type: ignore[misc, arg-type]
         decoder = DenseViews(list(vae.decoder))  # type: ignore[call-overload]
         for x, drawn in zip(batches.numpy(), noise.numpy(), strict=True):

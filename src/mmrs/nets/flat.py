@@ -32,6 +32,13 @@ def flatten_parameters(network: nn.Module) -> nn.Parameter:
     return flat
 
 
+def fits_one_vector(network: nn.Module, optimizer: torch.optim.Optimizer | None) -> bool:
+    """Whether `as_one_vector` knows all there is: every weight trained, by an Adam of one kind of step."""
+    if type(optimizer) is not torch.optim.Adam or len(optimizer.param_groups) != 1:
+        return False
+    return all(p.requires_grad for p in network.parameters()) and not optimizer.param_groups[0]["amsgrad"]
+
+
 @contextmanager
 def as_one_vector(network: nn.Module, optimizer: torch.optim.Adam) -> Iterator[torch.optim.Adam]:
     """For a while, the network's weights as views of one vector, and an Adam over it that goes on from `optimizer`.
@@ -43,7 +50,8 @@ def as_one_vector(network: nn.Module, optimizer: torch.optim.Adam) -> Iterator[t
     moments = {name: _joined(optimizer, [layer for layer, _ in own], name) for name in MOMENTS}
     steps = [optimizer.state[layer]["step"] for layer, _ in own if layer in optimizer.state]
     flat, group = flatten_parameters(network), optimizer.param_groups[0]
-    whole = torch.optim.Adam([flat], group["lr"], group["betas"], group["eps"], fused=True)
+    same = {name: group[name] for name in ("lr", "betas", "eps", "weight_decay", "maximize")}
+    whole = torch.optim.Adam([flat], **same, fused=True)
     whole.state[flat] = {"step": steps[0].clone() if steps else torch.zeros(()), **moments}
     try:
         yield whole

@@ -18,6 +18,7 @@ from mmrs.functional.losses import novelty
 from mmrs.nets.capture import Captured
 from mmrs.nets.dense_vae import train_dense
 from mmrs.nets.encoders import in_chunks
+from mmrs.nets.flat import fits_one_vector
 from mmrs.nets.init import drawn_from
 from mmrs.nets.norm import ControlNorm
 from mmrs.nets.vae import VAE, Statistics
@@ -163,11 +164,11 @@ class MMRS(IntrinsicReward):
 
     def _pass(self, obs: Tensor, noise: Tensor) -> Tensor:
         """A gradient step on each batch of ``[M, B, *obs]``, one graph on a GPU; returns means of KL and error."""
-        assert isinstance(self.optimizer, torch.optim.Adam)
-        if obs.is_cuda or self.vae.is_image:
-            return torch.stack([self._step(*batch) for batch in zip(obs, noise, strict=True)]).mean(0)
-        x = self._inputs(obs.flatten(0, 1)).unflatten(0, obs.shape[:2])
-        return train_dense(self.vae, self.optimizer, x, noise, self._decoder_variance(x[0]))
+        if obs.device.type == "cpu" and not self.vae.is_image and fits_one_vector(self.vae, self.optimizer):
+            x = self._inputs(obs.flatten(0, 1)).unflatten(0, obs.shape[:2])
+            assert isinstance(self.optimizer, torch.optim.Adam)
+            return train_dense(self.vae, self.optimizer, x, noise, self._decoder_variance(x[0]))
+        return torch.stack([self._step(*batch) for batch in zip(obs, noise, strict=True)]).mean(0)
 
     def _step(self, obs: Tensor, noise: Tensor) -> Tensor:
         """One gradient step; returns mean KL and mean squared error of the batch."""

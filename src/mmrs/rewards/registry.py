@@ -45,7 +45,7 @@ def register(name: str, factory: RewardFactory) -> None:
 
 def settings(name: str, **options: Any) -> dict[str, Any]:
     """Every option of a reward with its value, defaults filled in; just `options` of a factory that is no class."""
-    factory: Any = REWARDS[name]
+    factory: Any = _factory(name)
     if isinstance(factory, partial):
         factory, options = factory.func, {**factory.keywords, **options}
     known = isinstance(factory, type) and issubclass(factory, IntrinsicReward)
@@ -63,9 +63,7 @@ def make(
         action_space: of one environment: ``envs.single_action_space``.
         **options: of that reward; its class documents them.
     """
-    if not isinstance(name, str) or name not in REWARDS:
-        raise InputError(f"there is no reward {name!r}. {near_matches(str(name), REWARDS)}")
-    factory = REWARDS[name]
+    factory = _factory(name)
     parameters = inspect.signature(factory).parameters
     if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         fixed = factory.keywords if isinstance(factory, partial) else {}
@@ -73,3 +71,9 @@ def make(
         for option in options.keys() - set(known):
             raise InputError(f"{name} has no option {option!r}. {near_matches(option, known)}")
     return factory(observation_space, action_space, **options)
+
+
+def _factory(name: str) -> RewardFactory:
+    if not isinstance(name, str) or name not in REWARDS:
+        raise InputError(f"there is no reward {name!r}. {near_matches(str(name), REWARDS)}")
+    return REWARDS[name]
