@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 from torch import Tensor
 
@@ -43,10 +45,10 @@ def draw_starts(sets: int, k: int, generator: torch.Generator) -> Tensor:
 def kmeans_from(x: Tensor, mask: Tensor, draws: Tensor, iterations: int = 10) -> Tensor:
     """`kmeans` with its random numbers given: a pure function of tensors, which a GPU can replay as one graph."""
     x = centred(x, mask)
-    weight = mask.to(x.dtype)
+    whole, weight = not x.is_cuda and bool(mask.all()), mask.to(x.dtype)
     if x.shape[-1] > 2 * DIRECTIONS and not x.is_cuda:
-        x = x @ _main_directions(x * weight.unsqueeze(-1))
-    if len(x) == 1 and not x.is_cuda and x.shape[1] <= TABLE_STATES and bool(mask.all()):
+        x = x @ _main_directions(x if whole else x * weight.unsqueeze(-1))
+    if whole and len(x) == 1 and x.shape[1] <= TABLE_STATES:
         return kmeans_of_one(x[0], draws[:, 0], iterations).unsqueeze(0)
     held = x * weight.unsqueeze(-1)  # padding adds nothing to a cluster's sum
     centres = _plus_plus(held, weight, draws)
@@ -70,10 +72,14 @@ def inertia(x: Tensor, mask: Tensor, labels: Tensor, k: int) -> Tensor:
 
 def _main_directions(held: Tensor) -> Tensor:
     """``[G, d, DIRECTIONS]`` orthonormal directions that hold most of each set's spread (one power iteration)."""
-    generator = torch.Generator().manual_seed(0)
-    guess = torch.randn(held.shape[2], DIRECTIONS, generator=generator, dtype=held.dtype)
-    directions: Tensor = torch.linalg.qr(held.transpose(1, 2) @ (held @ guess)).Q
+    directions: Tensor = torch.linalg.qr(held.transpose(1, 2) @ (held @ _guess(held.shape[2], held.dtype))).Q
     return directions
+
+
+@cache
+def _guess(size: int, dtype: torch.dtype) -> Tensor:
+    """Where the search for directions starts: anywhere, but always there."""
+    return torch.randn(size, DIRECTIONS, generator=torch.Generator().manual_seed(0), dtype=dtype)
 
 
 def _plus_plus(held: Tensor, weight: Tensor, draws: Tensor) -> Tensor:

@@ -20,8 +20,8 @@ def kmeans_of_one(x: Tensor, draws: Tensor, iterations: int) -> Tensor:
     # Each state's own: one far off must not make all others look alike.
     rounding = (16.0 * torch.finfo(x.dtype).eps * lengths[:, 0]).numpy()
     picks = _plus_plus(table.clamp_min_(0.0).numpy(), draws.to(x.dtype).numpy(), rounding)
-    centres = x[torch.from_numpy(picks)]
     points = torch.cat([x, ones], 1)  # their sums over a cluster give its size as well
+    centres = points.numpy()[picks]
     labels = _nearest(points, centres)
     for _ in range(iterations):
         centres = _means(points, labels, centres)
@@ -54,15 +54,18 @@ def _plus_plus(table: Values, draws: Values, rounding: Values) -> Values:
     return np.array(picks)
 
 
-def _nearest(points: Tensor, centres: Tensor) -> Values:
+def _nearest(points: Tensor, centres: Values) -> Values:
     """Label of the nearest centre, ``[L]``; a state's own length is the same for every centre and is left out."""
-    widened = torch.cat([-2.0 * centres, centres.square().sum(1, keepdim=True)], 1)
-    labels: Values = (points @ widened.t()).numpy().argmin(1)
+    widened = -2.0 * centres
+    widened[:, -1] = np.square(centres[:, :-1]).sum(1)
+    labels: Values = (points @ torch.from_numpy(widened).t()).numpy().argmin(1)
     return labels
 
 
-def _means(points: Tensor, labels: Values, centres: Tensor) -> Tensor:
-    """Mean state of each cluster; an empty cluster keeps the centre it had."""
-    sums = points.new_zeros(len(centres), points.shape[1]).index_add_(0, torch.from_numpy(labels), points)
-    sizes = sums[:, -1:]
-    return torch.where(sizes > 0, sums[:, :-1] / sizes.clamp_min(1), centres)
+def _means(points: Tensor, labels: Values, centres: Values) -> Values:
+    """Mean state of each cluster, ``[k, d + 1]``, the last number 1; an empty cluster keeps the centre it had."""
+    sums = torch.zeros(centres.shape, dtype=points.dtype)
+    means: Values = sums.index_add_(0, torch.from_numpy(labels), points).numpy()
+    sizes = means[:, -1:].copy()
+    means /= np.maximum(sizes, 1)
+    return np.where(sizes > 0, means, centres)
