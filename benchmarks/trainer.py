@@ -1,7 +1,7 @@
 """The trainer on one CPU core: plain PPO beside Stable-Baselines3's with the same numbers and network, in one run.
 
-Also how near PPO comes to stepping alone on AntBullet, and what MMRS adds on the six Bullet games. What is compared
-takes turns, a rollout each, in one process held on one core. Run it with `python -m benchmarks.trainer`.
+Also how near PPO comes to stepping alone on AntBullet, and what MMRS adds on the six Bullet games. The two that are
+compared take turns, a rollout each, in one process held on one core. Run it with `python -m benchmarks.trainer`.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -23,24 +23,43 @@ from torch import nn
 from benchmarks.timing import machine, print_table, write_results
 from mmrs.agents.ppo import PPOConfig
 from mmrs.agents.train import Trainer
-from mmrs.envs.bullet import make_bullet
+from mmrs.envs.bullet import BULLET_GAMES, make_bullet
 from mmrs.experiments.build import build_trainer
 from mmrs.experiments.config import TrainConfig
 from mmrs.experiments.presets import default_config
 
 ALIEN, PENDULUM, ANT = "ALE/Alien-v5", "InvertedPendulumBulletEnv-v0", "AntBulletEnv-v0"
-OTHERS = ("HopperBulletEnv-v0", "Walker2DBulletEnv-v0", "HalfCheetahBulletEnv-v0", "HumanoidBulletEnv-v0")
 ENVS, STEPS = 8, 128
 WARM_UP = 3
 """Rollouts of each before the clock."""
-JOBS = {
-    ALIEN: ["sb3", "ppo", "ppo bf16"],
-    PENDULUM: ["sb3", "ppo", "ppo + mmrs"],
-    ANT: ["sb3", "ppo", "steps of ppo", "ppo + mmrs"],
-    **{env: ["ppo", "ppo + mmrs"] for env in OTHERS},
-}
-SECONDS = {ALIEN: 60.0, PENDULUM: 20.0, ANT: 30.0, **dict.fromkeys(OTHERS, 20.0)}
-"""Of processor time, shared by the jobs of a process."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What takes turns in one process."""
+
+    env: str
+    ours: str
+    theirs: str
+    name: str
+    target: str = ""
+    times: bool = False
+    """Compare times instead of speeds."""
+    seconds: float = 18.0
+    """Of processor time, shared by the two."""
+
+
+COMPARISONS = [
+    Comparison(ALIEN, "ppo", "sb3", "PPO / SB3", "at least 1.3", seconds=25.0),
+    Comparison(ALIEN, "ppo bf16", "sb3", "PPO in bfloat16 / SB3", "at least 1.8", seconds=25.0),
+    Comparison(PENDULUM, "ppo", "sb3", "PPO / SB3", "at least 1.8"),
+    Comparison(ANT, "ppo", "steps of ppo", "PPO / the same steps alone", "at least 0.93"),
+    Comparison(ANT, "ppo", "sb3", "PPO / SB3"),
+    *(
+        Comparison(env, "ppo + mmrs", "ppo", "time of PPO + MMRS / of PPO", "at most 1.5", times=True)
+        for env in BULLET_GAMES
+    ),
+]
 
 
 def configured(env: str, kind: str) -> TrainConfig:
@@ -109,77 +128,60 @@ def sb3(env: str) -> Iterator[None]:
         yield
 
 
-def make_jobs(env: str) -> dict[str, Iterator[Any]]:
-    """What takes turns on an environment; each yields after a rollout."""
-    trainers = {kind: build_trainer(configured(env, kind)) for kind in JOBS[env] if kind.startswith("ppo")}
-    jobs: dict[str, Iterator[Any]] = {}
-    for kind in JOBS[env]:
-        if kind in trainers:
-            jobs[kind] = iter(trainers[kind])
-        else:
-            jobs[kind] = sb3(env) if kind == "sb3" else steps_of(trainers["ppo"])
-    return jobs
-
-
-def turns(env: str) -> dict[str, float]:
-    """Steps a second of each job by the processor's time: what others take of the core is not counted."""
+def turns(number: int) -> tuple[float, float]:
+    """Steps a second of the two, by the processor's time: what others take of the core is not counted."""
     torch.set_num_threads(1)
-    jobs = make_jobs(env)
-    spent = dict.fromkeys(jobs, 0.0)
-    rollouts = -WARM_UP
-    while rollouts < 2 or sum(spent.values()) < SECONDS[env]:
-        for kind, job in jobs.items():
+    what = COMPARISONS[number]
+    trainer = build_trainer(configured(what.env, what.ours))
+    if what.theirs == "sb3":
+        other: Iterator[Any] = sb3(what.env)
+    elif what.theirs == "ppo":
+        other = iter(build_trainer(configured(what.env, what.theirs)))
+    else:
+        other = steps_of(trainer)
+    jobs, spent, rollouts = (iter(trainer), other), [0.0, 0.0], -WARM_UP
+    while rollouts < 2 or sum(spent) < what.seconds:
+        for i, job in enumerate(jobs):
             began = time.process_time()
             next(job)
-            spent[kind] += time.process_time() - began if rollouts >= 0 else 0.0
+            spent[i] += time.process_time() - began if rollouts >= 0 else 0.0
         rollouts += 1
-    return {kind: rollouts * ENVS * STEPS / seconds for kind, seconds in spent.items()}
+    return rollouts * ENVS * STEPS / spent[0], rollouts * ENVS * STEPS / spent[1]
 
 
-def measure(env: str) -> dict[str, float]:
-    """One measurement in a process of its own, held on one core."""
-    command = [sys.executable, "-m", "benchmarks.trainer", "--worker", env]
+def measure(number: int) -> tuple[float, float]:
+    """One comparison in a process of its own, held on one core."""
+    command = [sys.executable, "-m", "benchmarks.trainer", "--worker", str(number)]
     core = max(os.sched_getaffinity(0))
     done = subprocess.run(
         command, stdout=subprocess.PIPE, text=True, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
         preexec_fn=lambda: os.sched_setaffinity(0, {core}),
     )  # fmt: skip
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-RATIOS: list[tuple[str, str, str, str, str]] = [
-    (ALIEN, "ppo", "sb3", "PPO / SB3", "at least 1.3"),
-    (ALIEN, "ppo bf16", "sb3", "PPO in bfloat16 / SB3", "at least 1.8"),
-    (PENDULUM, "ppo", "sb3", "PPO / SB3", "at least 1.8"),
-    (ANT, "ppo", "steps of ppo", "PPO / the same steps alone", "at least 0.93"),
-    (ANT, "sb3", "steps of ppo", "SB3 / the steps of PPO alone", ""),
-    *((env, "ppo", "ppo + mmrs", "time of PPO + MMRS / of PPO", "at most 1.5") for env in (PENDULUM, ANT, *OTHERS)),
-]
+    ours, theirs = json.loads(done.stdout.splitlines()[-1])
+    return ours, theirs
 
 
 def run(quick: bool = False) -> dict[str, Any]:
-    """Measure, print, and return rates and ratios; ratios are of one process each."""
-    rounds = {env: [measure(env) for _ in range(1 if quick else 3)] for env in JOBS}
-    rates = {
-        env: {kind: float(np.median([r[kind] for r in each])) for kind in JOBS[env]} for env, each in rounds.items()
-    }
-    rows = [[env, kind, round(rate)] for env, kinds in rates.items() for kind, rate in kinds.items()]
-    print_table("steps a second on one core, medians", ["environment", "what", "steps/s"], rows)
-    ratios, rows = {}, []
-    for env, a, b, name, target in RATIOS:
-        each = sorted(one[a] / one[b] for one in rounds[env])
-        ratios[f"{env}, {name}"] = each
-        rows.append([env, name, f"{np.median(each):.2f} ({each[0]:.2f} to {each[-1]:.2f})", target])
-    print_table("ratios: median (range) of processes", ["environment", "what", "ratio", "target"], rows)
-    return {"machine": machine(), "steps_per_second": rates, "ratios": ratios, "processes": rounds}
+    """Measure, print and return rates and ratios: medians and ranges over processes."""
+    rows, results = [], []
+    for number, what in enumerate(COMPARISONS):
+        rates = np.array([measure(number) for _ in range(1 if quick else 3)])  # [processes, 2]
+        ratios = np.sort(rates[:, 1] / rates[:, 0] if what.times else rates[:, 0] / rates[:, 1])
+        ours, theirs = np.median(rates, 0)
+        ratio = f"{np.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+        rows.append([what.env, what.name, f"{ours:,.0f}", f"{theirs:,.0f}", ratio, what.target])
+        results.append({**asdict(what), "steps_per_second": rates.tolist(), "ratios": ratios.tolist()})
+    columns = ["environment", "what", "steps/s", "of the other", "ratio (range)", "target"]
+    print_table("one core, medians over processes", columns, rows)
+    return {"machine": machine(), "comparisons": results}
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--worker")
+    parser.add_argument("--worker", type=int)
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    if options.worker:
+    if options.worker is not None:
         print(json.dumps(turns(options.worker)), flush=True)
         os._exit(0)  # jobs are cut off in the middle; nothing of them needs an orderly end
     print(write_results("trainer", run(options.quick)))
