@@ -50,6 +50,8 @@ class Rollout:
             object.__setattr__(self, name, _tensor(value, name))
         every = torch.ones_like(self.terminated, dtype=torch.bool)
         object.__setattr__(self, "valid", every if valid is None else _tensor(valid, "valid"))
+        if valid is None:
+            self.__dict__["any_valid"] = True  # known without asking a GPU
         self._check_steps()
         object.__setattr__(self, "final_obs", self.obs[0, :0] if final_obs is None else _tensor(final_obs, "final_obs"))
         self._check_final_obs()
@@ -107,6 +109,22 @@ class Rollout:
         """``[T, N]`` bool: valid steps that ended an episode."""
         return (self.terminated | self.truncated) & self.valid
 
+    @cached_property
+    def any_valid(self) -> bool:
+        """Whether there is anything to learn from."""
+        return bool(self.valid.any())
+
+    @cached_property
+    def checked(self) -> set[object]:
+        """What has already been found to fit this rollout: looking twice would wait twice for a GPU."""
+        return set()
+
+    def settle(self) -> Rollout:
+        """Work out now what is asked for later and takes an answer from a GPU: later it may be at other work."""
+        if self.obs.is_cuda:
+            _ = self.after, self.visited_places
+        return self
+
     def to(self, device: torch.device | str) -> Rollout:
         """The same rollout on another device."""
         moved = {f.name: getattr(self, f.name).to(device) for f in fields(self)}
@@ -142,9 +160,14 @@ class Rollout:
     def visited(self) -> Tensor:
         """``[S]`` bool: states that belong to a valid transition (not padding, nor a reset nobody has acted from)."""
         mask = torch.zeros(len(self.states), dtype=torch.bool, device=self.device)
-        mask[self.before[self.valid]] = True
-        mask[self.after[self.valid]] = True
+        mask[self.before] = self.valid
+        mask[self.after] |= self.valid  # a state is the successor of one step at most
         return mask
+
+    @cached_property
+    def visited_places(self) -> Tensor:
+        """Where the `visited` states stand in `states`."""
+        return self.visited.nonzero().squeeze(1)
 
     # --- episodes ---------------------------------------------------------------------------------------------------
 

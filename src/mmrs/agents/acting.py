@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from mmrs.agents.ppo import PPO
 from mmrs.functional.distributions import gumbel
 from mmrs.nets.capture import Captured
+from mmrs.nets.transfer import as_words, copy_words, seen_from, to_device
 
 Values = NDArray[Any]
 
@@ -29,8 +30,9 @@ def make_actor(
 class Actor:
     """Acts for n environments over rollouts of T steps; observations and network outputs stay on the device.
 
-    On a GPU a step is one captured graph: the transfers in both directions, the forward pass, sampling, and writing
-    row t of everything that is kept. The row number lives on the device too, so that every step is the same graph.
+    On a GPU a step is one captured graph: reading the host's observations, the forward pass, sampling, writing the
+    host's actions and row t of everything that is kept. The row number lives on the device too, so that every step is
+    the same graph.
     """
 
     def __init__(
@@ -64,13 +66,14 @@ class Actor:
         pinned = device.type == "cuda"
         self._inbox = torch.zeros(num_envs, *spec.shape, dtype=obs_dtype, pin_memory=pinned)
         self._outbox = torch.zeros(num_envs, actions, dtype=kind, pin_memory=pinned)
+        self._seen, self._chosen = seen_from(device, self._inbox), seen_from(device, self._outbox)
         self._done = torch.cuda.Event(blocking=shared) if pinned else None
         # Urgent: environments wait for it, while the bonus' training beside it has until the next rollout.
         self._graph = Captured(self._step, device=device, urgent=True)
 
     def begin(self, uniform_or_normal: Tensor) -> None:
         """Start a rollout with all its noise ``[T, n, A]``: uniform for choices, normal for numbers."""
-        noise = uniform_or_normal.to(self.device)
+        noise = to_device(uniform_or_normal, self.device)
         self._noise.copy_(gumbel(noise) if self.ppo.network.action.choices else noise)
         self._row.zero_()
 
@@ -89,19 +92,20 @@ class Actor:
         return self._outbox.numpy()
 
     def _step(self) -> Tensor:
-        obs = self._inbox.to(self.device, non_blocking=True)
+        obs = torch.empty_like(self._seen)
+        copy_words(self._seen, obs)
         parameters, values = self.ppo.forward(obs)
         actions = self.ppo.network.sample(parameters, self._noise.index_select(0, self._row).squeeze(0))
-        self._outbox.copy_(actions, non_blocking=True)
-        kept = ((self.obs, obs), (self.parameters, parameters), (self.values, values), (self.actions, actions))
-        for place, value in kept:
+        copy_words(actions, self._chosen)
+        as_words(self.obs, 2).index_copy_(0, self._row, as_words(obs).unsqueeze(0))
+        for place, value in ((self.parameters, parameters), (self.values, values), (self.actions, actions)):
             place.index_copy_(0, self._row, value.unsqueeze(0))
         return self._row.add_(1)
 
     def finish(self, obs: Values) -> None:
         """End the rollout with the observations after its last step."""
         np.copyto(self._inbox.numpy(), obs)
-        self.obs[-1].copy_(self._inbox)
+        self.obs[-1].copy_(self._inbox, non_blocking=True)
 
 
 class VectorActor(Actor):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,16 +12,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mmrs.agents.acting import Actor, make_actor
+from mmrs.agents.arrivals import Arrivals
 from mmrs.agents.normalise import ObsNormaliser
 from mmrs.agents.policy import ForEnv
 from mmrs.agents.ppo import PPO
-from mmrs.envs.training import Episodes, Step, TrainingEnvs
+from mmrs.envs.training import Episodes, TrainingEnvs
 from mmrs.errors import InputError
+from mmrs.nets.transfer import to_device
 from mmrs.rollout import Rollout
 
 Values = NDArray[Any]
-MANY = 8
-"""Groups from which on a group's actions are fetched in the next group's turn."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +45,27 @@ class Collected:
 class Group:
     """Environments that act and step together, and what a rollout holds of them."""
 
-    def __init__(self, envs: TrainingEnvs, actor: Actor, num_steps: int) -> None:
-        self.envs, self.actor = envs, actor
+    def __init__(self, envs: TrainingEnvs, actor: Actor, num_steps: int, normaliser: ObsNormaliser | None) -> None:
+        self.envs, self.actor, self.normaliser = envs, actor, normaliser
         self.for_env = ForEnv(actor.ppo.network.action, envs.action_space)
         self.obs: Values = np.zeros(0)
         shape = (num_steps, envs.num_envs)
         self.reward = np.zeros(shape, np.float32)
         self.terminated, self.truncated = np.zeros(shape, bool), np.zeros(shape, bool)
         self.taken: list[Values] = []
+        self.ended: list[tuple[int, Values, Episodes]] = []
+
+    def see(self, obs: Values) -> None:
+        """What the environments show now."""
+        self.obs = self.normaliser.see(obs) if self.normaliser else obs
+
+    def begin(self, noise: Tensor) -> None:
+        """Start a rollout: act on the observation that the last one left."""
+        self.taken.clear()
+        self.ended.clear()
+        self.actor.begin(noise)
+        self.actor.start(self.obs)
+        self.send()
 
     def send(self) -> None:
         """Let the environments take the actions that the actor has been asked for."""
@@ -61,11 +73,19 @@ class Group:
         self.envs.send(action)
         self.taken.append(action)
 
+    def record(self) -> None:
+        """Count and keep the step that has come last."""
+        step, t = self.envs.recv(), len(self.taken) - 1
+        self.reward[t], self.terminated[t], self.truncated[t] = step.reward, step.terminated, step.truncated
+        if len(step.final_obs):
+            final_obs = self.normaliser(step.final_obs) if self.normaliser else step.final_obs
+            self.ended.append((t, final_obs, step.episodes))
+
 
 class Collector:
     """Steps environments with a policy; keeps the present observation between rollouts.
 
-    With several groups, one steps while the policy acts for another, so that neither waits for the other.
+    With several groups, some step while the policy acts for another: none waits for the rest before a rollout is whole.
     """
 
     def __init__(
@@ -80,50 +100,43 @@ class Collector:
         self.ppo, self.num_steps, self.normaliser, self.device = ppo, num_steps, normaliser, device
         dtype = torch.float32 if normaliser else ppo.observation.dtype
         self.groups = [
-            Group(e, make_actor(ppo, num_steps, e.num_envs, dtype, device, shared), num_steps) for e in groups
+            Group(e, make_actor(ppo, num_steps, e.num_envs, dtype, device, shared), num_steps, normaliser)
+            for e in groups
         ]
         self.num_envs = sum(envs.num_envs for envs in groups)
-        # With many small groups a GPU may still act for one while the next arrives: their turns are that short.
-        self.ahead = 1 if len(groups) >= MANY else 0
-        self._finals: list[Values] = []
+        self.arrivals = Arrivals(groups)
 
     def start(self, seed: int) -> None:
         """Reset the environments."""
         for group in self.groups:
-            group.obs = self._seen(group.envs.reset(seed))
+            group.see(group.envs.reset(seed))
 
     @property
     def started(self) -> bool:
         """Whether there is an observation to act on."""
         return bool(self.groups[0].obs.size)
 
-    def _seen(self, obs: Values) -> Values:
-        return self.normaliser.see(obs) if self.normaliser else obs
-
     def collect(self) -> Collected:
-        """T steps of every environment."""
-        episodes, noise, self._finals = Episodes(), self._noise(), []
-        for group, part in zip(self.groups, noise.split([g.envs.num_envs for g in self.groups], 1), strict=True):
-            group.actor.begin(part)
-            group.taken.clear()
-        acting: deque[Group] = deque()
-        for t in range(self.num_steps):
-            for group in self.groups:
-                if t:
-                    group.obs = self._seen(group.envs.wait())
-                group.actor.start(group.obs)
-                acting.append(group)
-                if t:
-                    self._record(group, t - 1, episodes)  # while a GPU acts
-                if len(acting) > self.ahead:
-                    acting.popleft().send()
-        for group in acting:
+        """T steps of every environment, each group at its own pace."""
+        noise = self._noise().split([group.envs.num_envs for group in self.groups], 1)
+        for number, group in enumerate(self.groups):
+            group.begin(noise[number])
+            self.arrivals.expect(number)
+        unfinished = len(self.groups)
+        while unfinished:
+            number = self.arrivals.next()
+            group = self.groups[number]
+            group.see(group.envs.wait())
+            if len(group.taken) == self.num_steps:
+                group.record()
+                group.actor.finish(group.obs)
+                unfinished -= 1
+                continue
+            group.actor.start(group.obs)
+            group.record()  # while a GPU acts
             group.send()
-        for group in self.groups:
-            group.obs = self._seen(group.envs.wait())
-            self._record(group, self.num_steps - 1, episodes)
-            group.actor.finish(group.obs)
-        return self._collected(episodes)
+            self.arrivals.expect(number)
+        return self._collected()
 
     def _noise(self) -> Tensor:
         """All random numbers of a rollout at once, from the agent's own generator."""
@@ -131,31 +144,37 @@ class Collector:
         draw = torch.rand if self.ppo.network.action.choices else torch.randn
         return draw(shape, generator=self.ppo.generator)
 
-    def _record(self, group: Group, t: int, episodes: Episodes) -> None:
-        step: Step = group.envs.recv()
-        group.reward[t], group.terminated[t], group.truncated[t] = step.reward, step.terminated, step.truncated
-        if len(step.final_obs):
-            self._finals.append(self.normaliser(step.final_obs) if self.normaliser else step.final_obs)
-        if step.episodes.life_returns:
-            extend(episodes, step.episodes)
-
     @torch.no_grad()
-    def _collected(self, episodes: Episodes) -> Collected:
+    def _collected(self) -> Collected:
         groups, actors = self.groups, [group.actor for group in self.groups]
+        finals, episodes = self._ended()
         rollout = Rollout(
             obs=torch.cat([actor.obs for actor in actors], 1),
-            actions=torch.from_numpy(np.concatenate([np.stack(g.taken) for g in groups], 1)).to(self.device),
-            terminated=torch.from_numpy(np.concatenate([g.terminated for g in groups], 1)).to(self.device),
-            truncated=torch.from_numpy(np.concatenate([g.truncated for g in groups], 1)).to(self.device),
-            final_obs=torch.from_numpy(np.concatenate(self._finals)).to(self.device) if self._finals else None,
-        )
+            actions=self._joined([np.stack(g.taken) for g in groups]),
+            terminated=self._joined([g.terminated for g in groups]),
+            truncated=self._joined([g.truncated for g in groups]),
+            final_obs=self._joined(finals, 0) if finals else None,
+        ).settle()
         actions = torch.cat([actor.actions for actor in actors], 1)
         parameters = torch.cat([actor.parameters for actor in actors], 1)
         log_prob, _ = self.ppo.network.log_prob(parameters.flatten(0, 1), actions.flatten(0, 1))
         values = torch.cat([actor.values for actor in actors], 1)
-        reward = torch.from_numpy(np.concatenate([g.reward for g in groups], 1)).to(self.device)
+        reward = self._joined([g.reward for g in groups])
         next_values = self._next_values(rollout, values)
         return Collected(rollout, actions, reward, log_prob.view_as(reward), values, next_values, episodes)
+
+    def _ended(self) -> tuple[list[Values], Episodes]:
+        """Last states and returns in the order of time, then of environments, whichever group came first."""
+        ended = [((t, i), final, more) for i, group in enumerate(self.groups) for t, final, more in group.ended]
+        ended.sort(key=lambda one: one[0])
+        episodes = Episodes()
+        for _, _, more in ended:
+            extend(episodes, more)
+        return [final_obs for _, final_obs, _ in ended], episodes
+
+    def _joined(self, parts: list[Values], axis: int = 1) -> Tensor:
+        """The groups' arrays as one, on the device."""
+        return to_device(torch.from_numpy(np.concatenate(parts, axis)), self.device)
 
     def _next_values(self, rollout: Rollout, known: Tensor) -> Tensor:
         """Values of the true successors: known from the next step, but for last states and the final row."""
@@ -182,6 +201,7 @@ class Collector:
 
     def close(self) -> None:
         """Close the environments."""
+        self.arrivals.close()
         for group in self.groups:
             group.envs.close()
 

@@ -12,6 +12,7 @@ from mmrs.functional.ppo import clipped_policy_loss, clipped_value_loss
 from mmrs.nets.actor_critic import ActorCritic, WithPull
 from mmrs.nets.capture import Captured, set_learning_rate
 from mmrs.nets.flat import flatten_parameters
+from mmrs.nets.transfer import to_device
 from mmrs.spaces import ObservationSpec
 
 
@@ -96,8 +97,11 @@ class PPO:
             parameters, values = self.network(features)
         return parameters.float(), values.float()
 
-    def update(self, batch: Batch, progress: float) -> dict[str, float]:
-        """Learn from a rollout's transitions; `progress` is the share of training done, for the decaying rate."""
+    def update(self, batch: Batch, progress: float) -> dict[str, Tensor]:
+        """Learn from a rollout's transitions; `progress` is the share of training done, for the decaying rate.
+
+        Returns measurements, which a GPU may still be working out.
+        """
         left = 1.0 - progress if self.config.linear_decay else 1.0
         set_learning_rate(self.optimizer, self.config.learning_rate * left)
         advantages = batch.advantages
@@ -108,11 +112,11 @@ class PPO:
             self._with_pull = self.network.prepared()
         orders = [torch.randperm(len(advantages), generator=self.generator) for _ in range(self.config.epochs)]
         parts = []
-        for order in torch.stack(orders).to(advantages.device):
+        for order in to_device(torch.stack(orders), advantages.device):
             for index in order.tensor_split(self.config.minibatches):
                 parts.append(self._captured_step(index).clone())
         names = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "grad_norm")
-        return dict(zip(names, torch.stack(parts).mean(0).tolist(), strict=True))
+        return dict(zip(names, torch.stack(parts).mean(0), strict=True))
 
     def _hold(self, batch: Batch) -> None:
         """Keep the batch; on a GPU always in the same place, where the captured step reads it."""

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mmrs.agents.advantages import MixingConfig, mixed_advantages
 from mmrs.agents.collect import Collected, Collector
-from mmrs.agents.figures import learning_figures, reward_figures
+from mmrs.agents.figures import as_numbers, learning_figures, reward_figures
 from mmrs.agents.normalise import ObsNormaliser
 from mmrs.agents.ppo import PPO, Batch, PPOConfig
 from mmrs.envs.training import TrainingEnvs
@@ -100,10 +100,11 @@ class Trainer:
                 got.rollout, reward, bonus, got.values, got.next_values,
                 mixing=self.mixing, gamma=self.ppo.config.gamma, lam=self.ppo.config.gae_lambda,
             )  # fmt: skip
-            row = self.ppo.update(_batch(got, result.advantages, result.returns), self.updates / self.total_updates)
-            row |= self._update_bonus(got)
+            learned = self.ppo.update(_batch(got, result.advantages, result.returns), self.updates / self.total_updates)
+            trained = self._update_bonus(got)
             self.updates += 1
-            row |= self._measurements(got, reward, terms, result.returns, result.bonus_share)
+            measured = self._measurements(got, reward, terms, result.returns, result.bonus_share)
+            row = as_numbers({**learned, **trained, **measured})
             self._refuse_non_finite(row)
             seconds = time.perf_counter() - began
             yield {**row, "seconds": seconds, "steps_per_second": self.steps_per_update / seconds}
@@ -127,7 +128,7 @@ class Trainer:
         """
         if self.bonus is None:
             return {}
-        measured = {f"bonus/{name}": float(value) for name, value in self.bonus_metrics.items()}
+        measured = {f"bonus/{name}": value for name, value in self.bonus_metrics.items()}
         if self.beside is None:
             self.bonus_metrics = self.bonus.update(got.rollout)
             return measured
@@ -233,12 +234,9 @@ def sum_terms(terms: Terms, like: Tensor) -> Tensor:
 
 
 def _batch(got: Collected, advantages: Tensor, returns: Tensor) -> Batch:
-    """The valid transitions of a rollout, flat."""
+    """The transitions of a rollout, flat; a collector's are all valid."""
     obs = got.rollout.obs[:-1]
-    flat = (obs, got.actions, got.log_prob, got.values, returns, advantages)
-    if bool(got.rollout.valid.all()):
-        return Batch(*(x.flatten(0, 1) for x in flat))
-    return Batch(*(x[got.rollout.valid] for x in flat))
+    return Batch(*(x.flatten(0, 1) for x in (obs, got.actions, got.log_prob, got.values, returns, advantages)))
 
 
 def _on(tree: Any, device: torch.device) -> Any:

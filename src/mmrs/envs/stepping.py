@@ -53,6 +53,10 @@ class Stepper(Protocol):
         """Start a step with actions that are known to be valid."""
         ...
 
+    def block(self) -> None:
+        """Block until the step that was started is done, where others than the caller work at it; in any thread."""
+        ...
+
     def recv(self) -> RawStep:
         """Wait for the step that was started."""
         ...

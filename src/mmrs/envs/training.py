@@ -66,6 +66,13 @@ class TrainingEnvs(Protocol):
         """Start a step; the caller may do something else until `recv`."""
         ...
 
+    def block(self) -> None:
+        """Block until the step that `send` started is done, where others than the caller work at it.
+
+        Changes nothing that can be seen; the one method that a second thread may call.
+        """
+        ...
+
     def wait(self) -> Values:
         """Wait for the step that `send` started: ``[N, *obs]``, what the agent sees next and may already act on.
 

@@ -81,7 +81,7 @@ class IntrinsicReward(nn.Module):
             wait: whether to wait for a GPU to finish; if not, the numbers returned may still be on their way.
         """
         self.check(rollout)
-        if not bool(rollout.valid.any()):
+        if not rollout.any_valid:
             return {}
         metrics = self.learn(rollout)
         self.updates += 1
@@ -112,9 +112,13 @@ class IntrinsicReward(nn.Module):
 
     def check(self, rollout: Rollout) -> None:
         """Refuse a rollout that does not fit the spaces this reward was made for."""
+        made_for = (self.observation_spec, self.action_spec)
+        if made_for in rollout.checked:
+            return
         self.observation_spec.check(rollout.obs, "obs")
         self.observation_spec.check(rollout.final_obs.unsqueeze(0), "final_obs")
         self.action_spec.check(rollout.actions)
+        rollout.checked.add(made_for)
 
     def train(self, mode: bool = True) -> IntrinsicReward:  # noqa: ARG002
         """Nothing to switch: `compute` always scores and `update` always learns."""

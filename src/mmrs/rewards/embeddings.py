@@ -106,7 +106,7 @@ class VAEEmbedding(Embedding):
 
     def batches(self, rollout: Rollout, batch_size: int, generator: torch.Generator) -> list[Tensor]:
         """Visited states, shuffled."""
-        return list(minibatches(rollout.visited.nonzero().squeeze(1), batch_size, generator))
+        return list(minibatches(rollout.visited_places, batch_size, generator))
 
     def loss(self, rollout: Rollout, batch: Tensor, generator: torch.Generator) -> Tensor:
         """The negative ELBO, Eq. (15)."""

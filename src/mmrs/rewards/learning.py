@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from mmrs.errors import InputError
 from mmrs.nets.capture import set_learning_rate
+from mmrs.nets.transfer import to_device
 from mmrs.rewards.base import IntrinsicReward
 
 
@@ -39,7 +40,7 @@ def minibatches(items: Tensor, batch_size: int, generator: torch.Generator) -> T
     Items too few for one batch are one.
     """
     size = min(batch_size, len(items))
-    shuffled = items[torch.randperm(len(items), generator=generator).to(items.device)]
+    shuffled = items[to_device(torch.randperm(len(items), generator=generator), items.device)]
     return shuffled[: len(items) // size * size].view(-1, size)
 
 

@@ -21,6 +21,7 @@ from mmrs.nets.encoders import in_chunks
 from mmrs.nets.flat import fits_one_vector
 from mmrs.nets.init import drawn_from
 from mmrs.nets.norm import ControlNorm
+from mmrs.nets.transfer import to_device
 from mmrs.nets.vae import VAE, Statistics
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
 from mmrs.rewards.control import CLIP, learn_control
@@ -118,7 +119,7 @@ class MMRS(IntrinsicReward):
         config = self.config
         if config.clusters == "joint":
             x, mask = _padded(latents, rollout.visited)
-            draws = draw_starts(1, config.k, generator).to(x.device)
+            draws = to_device(draw_starts(1, config.k, generator), x.device)
             labels = self._captured_kmeans(x, mask, draws).squeeze(0)
             return labels[rollout.before], labels[rollout.after]
         rows = rollout.segments("rollout")
@@ -146,10 +147,9 @@ class MMRS(IntrinsicReward):
         if self.norm is not None:
             self.norm.observe(rollout.states[rollout.visited])
             learn_control(self.norm, rollout, self.action_spec, self._places)
-        visited = rollout.visited.nonzero().squeeze(1)
         passes = []
         for _ in range(config.epochs):
-            batches = minibatches(visited, config.batch_size, self.generator)  # [M, B]
+            batches = minibatches(rollout.visited_places, config.batch_size, self.generator)  # [M, B]
             noise = _noise((*batches.shape, self.vae.latent_dim), self.generator, rollout.device)
             passes.append(self._captured_pass(rollout.states[batches], noise).clone())
         kl, error = torch.stack(passes).mean(0)
