@@ -58,6 +58,13 @@ class Rollout:
         for name in ("obs", "actions", "final_obs"):
             _check_finite(getattr(self, name), name)
 
+    @classmethod
+    def unchecked(cls, **tensors: Tensor) -> Rollout:
+        """Of tensors that are known to fit, each field given; `final_obs` may hold more rows than episodes ended."""
+        rollout = cls.__new__(cls)
+        rollout.__dict__.update(tensors)
+        return rollout
+
     def _check_steps(self) -> None:
         if self.obs.ndim < 2 or self.obs.shape[0] < 2 or self.obs.shape[1] < 1:
             raise InputError(
@@ -125,6 +132,12 @@ class Rollout:
             _ = self.after, self.visited_places
         return self
 
+    def with_room(self, multiple: int) -> Rollout:
+        """The same with rows of nothing after `final_obs`, so that its `states` are a multiple of that number."""
+        room = -len(self.states) % multiple
+        final_obs = torch.cat([self.final_obs, self.final_obs.new_zeros(room, *self.final_obs.shape[1:])])
+        return Rollout.unchecked(**{f.name: getattr(self, f.name) for f in fields(self)} | {"final_obs": final_obs})
+
     def to(self, device: torch.device | str) -> Rollout:
         """The same rollout on another device."""
         moved = {f.name: getattr(self, f.name).to(device) for f in fields(self)}
@@ -146,10 +159,9 @@ class Rollout:
     @cached_property
     def after(self) -> Tensor:
         """``[T, N]``: where the true s_{t+1} stands in `states`; at an episode's end that is its last state."""
-        index = self.before + self.num_envs
         first_final = (self.num_steps + 1) * self.num_envs
-        index[self.done] = torch.arange(first_final, first_final + len(self.final_obs), device=self.device)
-        return index
+        ended_by_then = self.done.flatten().cumsum(0).view_as(self.done)  # with this step
+        return torch.where(self.done, first_final + ended_by_then - 1, self.before + self.num_envs)
 
     def pairs(self, f: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
         """``(f(s_t), f(s_{t+1}))``, each ``[T, N, ...]``, running `f` once on ``[S, *obs]``: once per state."""

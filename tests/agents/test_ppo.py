@@ -24,6 +24,10 @@ def plain_rollout(steps=20, envs=3, ends=()):
     return Rollout(obs=obs, actions=actions, terminated=terminated, truncated=truncated, final_obs=final)
 
 
+def ends_of(rollout):
+    return rollout.terminated, rollout.truncated, rollout.valid
+
+
 def test_distributions_agree_with_torch():
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(50, 7, generator=generator)
@@ -54,14 +58,16 @@ def test_a_constant_bonus_and_no_reward_give_the_closed_form(lam):
     zeros = torch.zeros(20, 3)
     values = torch.zeros(20, 3, 1)
     result = mixed_advantages(
-        rollout, zeros, torch.full((20, 3), 0.5), values, values, mixing=MixingConfig(), gamma=gamma, lam=lam
+        *ends_of(rollout), zeros, torch.full((20, 3), 0.5), values, values, mixing=MixingConfig(), gamma=gamma, lam=lam
     )
     left = torch.arange(20, 0, -1, dtype=torch.float64)
     factor = gamma * lam
     expected = 0.5 * (left if factor == 1 else (1 - factor**left) / (1 - factor))
     torch.testing.assert_close(result.advantages.double(), expected.unsqueeze(1).expand(20, 3), rtol=1e-6, atol=1e-6)
     assert float(result.bonus_share) == pytest.approx(1.0)
-    late = mixed_advantages(rollout, zeros, zeros, values, values, mixing=MixingConfig(), gamma=gamma, lam=lam)
+    late = mixed_advantages(
+        *ends_of(rollout), zeros, zeros, values, values, mixing=MixingConfig(), gamma=gamma, lam=lam
+    )
     assert not torch.allclose(late.advantages + 0.5, result.advantages)
     assert float(late.bonus_share) == 0.0
 
@@ -71,8 +77,8 @@ def test_bonus_share_is_zero_without_a_bonus_and_between_with_both():
     values = torch.randn(20, 3, 1, generator=torch.Generator().manual_seed(1))
     noise = torch.randn(20, 3, generator=torch.Generator().manual_seed(2))
     arguments = {"mixing": MixingConfig(), "gamma": 0.99, "lam": 0.95}
-    none = mixed_advantages(rollout, noise, torch.zeros(20, 3), values, values, **arguments)
-    some = mixed_advantages(rollout, noise, 0.3 * noise.flip(0), values, values, **arguments)
+    none = mixed_advantages(*ends_of(rollout), noise, torch.zeros(20, 3), values, values, **arguments)
+    some = mixed_advantages(*ends_of(rollout), noise, 0.3 * noise.flip(0), values, values, **arguments)
     assert float(none.bonus_share) == 0.0
     assert 0.005 < float(some.bonus_share) < 0.5
 
@@ -83,10 +89,10 @@ def test_two_heads_add_advantages_and_keep_returns_apart():
     reward, bonus = torch.randn(20, 3, generator=generator), torch.randn(20, 3, generator=generator)
     values, following = torch.randn(2, 20, 3, 2, generator=generator)
     mixing = MixingConfig("two_heads", intrinsic_gamma=0.9)
-    both = mixed_advantages(rollout, reward, bonus, values, following, mixing=mixing, gamma=0.99, lam=0.95)
+    both = mixed_advantages(*ends_of(rollout), reward, bonus, values, following, mixing=mixing, gamma=0.99, lam=0.95)
     alone = [
         mixed_advantages(
-            rollout, r, torch.zeros(20, 3), values[..., i : i + 1], following[..., i : i + 1],
+            *ends_of(rollout), r, torch.zeros(20, 3), values[..., i : i + 1], following[..., i : i + 1],
             mixing=MixingConfig(), gamma=g, lam=0.95,
         )
         for i, (r, g) in enumerate([(reward, 0.99), (bonus, 0.9)])
@@ -104,8 +110,8 @@ def test_a_non_episodic_bonus_runs_on_into_the_next_episode():
     zero = torch.zeros(4, 1)
     on = MixingConfig("two_heads", intrinsic_gamma=0.5, intrinsic_episodic=False)
     off = MixingConfig("two_heads", intrinsic_gamma=0.5, intrinsic_episodic=True)
-    runs_on = mixed_advantages(rollout, zero, bonus, values, values, mixing=on, **arguments).advantages
-    stops = mixed_advantages(rollout, zero, bonus, values, values, mixing=off, **arguments).advantages
+    runs_on = mixed_advantages(*ends_of(rollout), zero, bonus, values, values, mixing=on, **arguments).advantages
+    stops = mixed_advantages(*ends_of(rollout), zero, bonus, values, values, mixing=off, **arguments).advantages
     assert runs_on.flatten().tolist() == [0.125, 0.25, 0.5, 1.0]
     assert stops.flatten().tolist() == [0.0, 0.0, 0.5, 1.0]
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from mmrs.agents.ppo import PPO
 from mmrs.functional.distributions import gumbel
 from mmrs.nets.capture import Captured
-from mmrs.nets.transfer import as_words, copy_words, seen_from, to_device
+from mmrs.nets.transfer import as_words, copy_words, fetched, seen_from, to_device
 
 Values = NDArray[Any]
 
@@ -66,6 +66,7 @@ class Actor:
         pinned = device.type == "cuda"
         self._inbox = torch.zeros(num_envs, *spec.shape, dtype=obs_dtype, pin_memory=pinned)
         self._outbox = torch.zeros(num_envs, actions, dtype=kind, pin_memory=pinned)
+        self._offered: Values | None = None
         self._seen, self._chosen = seen_from(device, self._inbox), seen_from(device, self._outbox)
         self._done = torch.cuda.Event(blocking=shared) if pinned else None
         # Urgent: environments wait for it, while the bonus' training beside it has until the next rollout.
@@ -77,10 +78,16 @@ class Actor:
         self._noise.copy_(gumbel(noise) if self.ppo.network.action.choices else noise)
         self._row.zero_()
 
+    def offer(self, obs: Values) -> None:
+        """What `start` will most likely be given: bringing it over from other cores can be another thread's work."""
+        np.copyto(self._inbox.numpy(), obs)
+        self._offered = obs
+
     @torch.no_grad()
     def start(self, obs: Values) -> None:
         """Begin to act on the next step's observations; a GPU does so while the caller does something else."""
-        np.copyto(self._inbox.numpy(), obs)
+        if obs is not self._offered:
+            np.copyto(self._inbox.numpy(), obs)
         self._graph()
         if self._done is not None:
             self._done.record()
@@ -92,8 +99,7 @@ class Actor:
         return self._outbox.numpy()
 
     def _step(self) -> Tensor:
-        obs = torch.empty_like(self._seen)
-        copy_words(self._seen, obs)
+        obs = fetched(self._seen)
         parameters, values = self.ppo.forward(obs)
         actions = self.ppo.network.sample(parameters, self._noise.index_select(0, self._row).squeeze(0))
         copy_words(actions, self._chosen)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from mmrs.functional.returns import gae
-from mmrs.rollout import Rollout
 
 
 @dataclass(frozen=True)
@@ -26,8 +25,7 @@ class MixingConfig:
     """Whether the bonus' return ends with the episode, under two heads; False lets it run on (Burda et al. 2019)."""
 
 
-@dataclass(frozen=True)
-class Advantages:
+class Advantages(NamedTuple):
     """What an update learns from, and how much of it the bonus caused."""
 
     advantages: Tensor
@@ -39,7 +37,9 @@ class Advantages:
 
 
 def mixed_advantages(
-    rollout: Rollout,
+    terminated: Tensor,
+    truncated: Tensor,
+    valid: Tensor,
     reward: Tensor,
     bonus: Tensor,
     values: Tensor,
@@ -49,25 +49,26 @@ def mixed_advantages(
     gamma: float,
     lam: float,
 ) -> Advantages:
-    """Advantages and returns of extrinsic `reward` and `bonus`, each ``[T, N]``; values are ``[T, N, heads]``."""
+    """Advantages and returns of extrinsic `reward` and `bonus`, from tensors alone: a GPU replays it as one graph.
+
+    Values are ``[T, N, heads]``, all else ``[T, N]``; the first three are as in a `Rollout`.
+    """
     reward = mixing.extrinsic_weight * reward
-    ended = (rollout.terminated, rollout.truncated)
+    ended = (terminated, truncated)
     none = torch.zeros_like(reward)
     if mixing.mode == "sum":
-        caused = gae(bonus, none, none, *ended, gamma=gamma, lam=lam, valid=rollout.valid)
-        total = gae(
-            reward + bonus, values[..., 0], next_values[..., 0], *ended, gamma=gamma, lam=lam, valid=rollout.valid
-        )
+        caused = gae(bonus, none, none, *ended, gamma=gamma, lam=lam, valid=valid)
+        total = gae(reward + bonus, values[..., 0], next_values[..., 0], *ended, gamma=gamma, lam=lam, valid=valid)
         return Advantages(total, (total + values[..., 0]).unsqueeze(-1), _share(caused, total - caused))
-    extrinsic = gae(reward, values[..., 0], next_values[..., 0], *ended, gamma=gamma, lam=lam, valid=rollout.valid)
+    extrinsic = gae(reward, values[..., 0], next_values[..., 0], *ended, gamma=gamma, lam=lam, valid=valid)
     if not mixing.intrinsic_episodic:
         # The bonus' return runs on into the next episode, whose first state is the one after the reset.
         start_values = torch.cat([values[1:, :, 1], next_values[-1:, :, 1]])
         next_values = next_values.clone()
-        next_values[..., 1] = torch.where(rollout.done, start_values, next_values[..., 1])
+        next_values[..., 1] = torch.where((terminated | truncated) & valid, start_values, next_values[..., 1])
         ended = (torch.zeros_like(ended[0]), torch.zeros_like(ended[1]))
     intrinsic = gae(
-        bonus, values[..., 1], next_values[..., 1], *ended, gamma=mixing.intrinsic_gamma, lam=lam, valid=rollout.valid
+        bonus, values[..., 1], next_values[..., 1], *ended, gamma=mixing.intrinsic_gamma, lam=lam, valid=valid
     )
     returns = torch.stack([extrinsic, intrinsic], -1) + values
     return Advantages(extrinsic + intrinsic, returns, _share(intrinsic, extrinsic))

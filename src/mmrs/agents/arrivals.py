@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from threading import Thread
 from weakref import finalize
-
-from mmrs.envs.training import TrainingEnvs
 
 Message = tuple[int, BaseException | None]
 
@@ -15,15 +13,18 @@ Message = tuple[int, BaseException | None]
 class Arrivals:
     """Hands out the numbers of groups whose steps are done, in the order in which they are.
 
-    A thread a group blocks until its simulators are done and does nothing else: all work stays in the caller's thread.
+    A thread a group blocks until its simulators are done and fetches what they show; all else is the caller's.
     """
 
-    def __init__(self, groups: Sequence[TrainingEnvs]) -> None:
+    def __init__(self, fetch: Sequence[Callable[[], None]]) -> None:
+        """Args:
+        fetch: of each group, blocks until its step is done; called in a thread of its own, after `expect`.
+        """
         self._done: SimpleQueue[Message] = SimpleQueue()
         self._under_way: list[SimpleQueue[bool]] = []
-        for number, envs in enumerate(groups if len(groups) > 1 else ()):  # the caller can wait for one itself
+        for number, one in enumerate(fetch if len(fetch) > 1 else ()):  # the caller can wait for one itself
             self._under_way.append(SimpleQueue())
-            Thread(target=_watch, args=(number, envs, self._under_way[number], self._done), daemon=True).start()
+            Thread(target=_watch, args=(number, one, self._under_way[number], self._done), daemon=True).start()
         self.close = finalize(self, _end, self._under_way)
 
     def expect(self, number: int) -> None:
@@ -46,10 +47,10 @@ def _end(under_way: list[SimpleQueue[bool]]) -> None:
         orders.put(False)
 
 
-def _watch(number: int, envs: TrainingEnvs, orders: SimpleQueue[bool], done: SimpleQueue[Message]) -> None:
+def _watch(number: int, fetch: Callable[[], None], orders: SimpleQueue[bool], done: SimpleQueue[Message]) -> None:
     while orders.get():
         try:
-            envs.block()
+            fetch()
         except BaseException as error:  # whatever it is, the caller raises it
             done.put((number, error))
         else:

@@ -55,6 +55,12 @@ class Group:
         self.taken: list[Values] = []
         self.ended: list[tuple[int, Values, Episodes]] = []
 
+    def fetch(self) -> None:
+        """Block until the step is done, and bring what is shown to where the actor reads it."""
+        obs = self.envs.block()
+        if obs is not None:
+            self.actor.offer(obs)
+
     def see(self, obs: Values) -> None:
         """What the environments show now."""
         self.obs = self.normaliser.see(obs) if self.normaliser else obs
@@ -104,7 +110,7 @@ class Collector:
             for e in groups
         ]
         self.num_envs = sum(envs.num_envs for envs in groups)
-        self.arrivals = Arrivals(groups)
+        self.arrivals = Arrivals([group.fetch for group in self.groups])
 
     def start(self, seed: int) -> None:
         """Reset the environments."""

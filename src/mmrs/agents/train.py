@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from mmrs.agents.advantages import MixingConfig, mixed_advantages
+from mmrs.agents.advantages import Advantages, MixingConfig, mixed_advantages
 from mmrs.agents.collect import Collected, Collector
 from mmrs.agents.figures import as_numbers, learning_figures, reward_figures
 from mmrs.agents.normalise import ObsNormaliser
@@ -20,6 +21,7 @@ from mmrs.envs.training import TrainingEnvs
 from mmrs.errors import TrainingError
 from mmrs.functional.fairness import jain_index
 from mmrs.nets.actor_critic import ActorCritic
+from mmrs.nets.capture import Captured
 from mmrs.nets.init import drawn_from
 from mmrs.rewards.base import IntrinsicReward, Memory, Terms
 from mmrs.rewards.scaled import RunningScale
@@ -77,6 +79,7 @@ class Trainer:
         self.beside = torch.cuda.Stream() if device.type == "cuda" else None
         self.under_way: Collected | None = None
         self.ppo = PPO(network, observation, ppo, generator)
+        self._mix = Captured(partial(mixed_advantages, mixing=mixing, gamma=ppo.gamma, lam=ppo.gae_lambda))
         self.collector = Collector(groups, self.ppo, num_steps, normaliser, device, shared)
         self.reward_clip = reward_clip
         self.reward_scale = RunningScale("return", centre=False, causal=True, gamma=ppo.gamma, horizon=10**9, prior=0.0)
@@ -96,14 +99,11 @@ class Trainer:
             reward = self._extrinsic(got)
             terms = self._intrinsic(got)
             bonus = sum_terms(terms, reward)
-            result = mixed_advantages(
-                got.rollout, reward, bonus, got.values, got.next_values,
-                mixing=self.mixing, gamma=self.ppo.config.gamma, lam=self.ppo.config.gae_lambda,
-            )  # fmt: skip
+            result = self._advantages(got, reward, bonus)
             learned = self.ppo.update(_batch(got, result.advantages, result.returns), self.updates / self.total_updates)
             trained = self._update_bonus(got)
             self.updates += 1
-            measured = self._measurements(got, reward, terms, result.returns, result.bonus_share)
+            measured = self._measurements(got, reward, terms, result)
             row = as_numbers({**learned, **trained, **measured})
             self._refuse_non_finite(row)
             seconds = time.perf_counter() - began
@@ -120,6 +120,12 @@ class Trainer:
         done = got.rollout.done
         _, scale, self.reward_memory = self.reward_scale(got.reward, got.rollout.valid, self.reward_memory, done)
         return (got.reward / scale).clamp(-10.0, 10.0).float()
+
+    def _advantages(self, got: Collected, reward: Tensor, bonus: Tensor) -> Advantages:
+        rollout = got.rollout
+        ends = (rollout.terminated, rollout.truncated, rollout.valid)
+        result: Advantages = self._mix(*ends, reward, bonus, got.values, got.next_values)
+        return result
 
     def _update_bonus(self, got: Collected) -> Row:
         """Train the bonus; on a GPU beside the next steps, since nothing needs it before the next rollout is scored.
@@ -151,7 +157,7 @@ class Trainer:
 
     # --- measurements -----------------------------------------------------------------------------------------------
 
-    def _measurements(self, got: Collected, reward: Tensor, terms: Terms, returns: Tensor, share: Tensor) -> Row:
+    def _measurements(self, got: Collected, reward: Tensor, terms: Terms, result: Advantages) -> Row:
         row: Row = {"update": self.updates, "step": self.updates * self.steps_per_update}
         ended = got.episodes
         self._remember("life_return", ended.life_returns)
@@ -163,7 +169,7 @@ class Trainer:
         row |= {name: float(np.mean(values)) for name, values in self.recent.items() if values}
         row["episodes"] = len(ended.life_returns)
         row |= reward_figures({**terms, "extrinsic": self.mixing.extrinsic_weight * reward})
-        row |= learning_figures(returns, got.values, share)
+        row |= learning_figures(result.returns, got.values, result.bonus_share)
         if self.entered is not None:
             states = got.rollout.pairs(self.ppo.observation.states)[1][got.rollout.valid].cpu()
             self.entered += torch.bincount(states, minlength=len(self.entered))

@@ -125,9 +125,10 @@ class AtariStepper:
         if self._picture is not None:
             self._picture.send(actions[:1])
 
-    def block(self) -> None:
+    def block(self) -> Values | None:
         """Wait for the threads of ale-py."""
         self._arrived = self._env.recv()
+        return self._arrived[0]  # type: ignore[no-any-return]
 
     def recv(self) -> RawStep:
         """Wait for all environments."""

@@ -44,7 +44,7 @@ class InProcessStepper:
         """Keep the actions: there is nobody else to do the work."""
         self._actions = actions
 
-    def block(self) -> None:
+    def block(self) -> Values | None:
         """Nothing to wait for: `recv` itself steps."""
 
     def recv(self) -> RawStep:

@@ -88,9 +88,9 @@ class ReplayedEnvs:
         self._stepper.send(checked)
         self._pending = checked
 
-    def block(self) -> None:
+    def block(self) -> Values | None:
         """Block until the simulators are done with the step, where others than the caller work at it; in any thread."""
-        self._stepper.block()
+        return self._stepper.block()
 
     def wait(self) -> Values:
         """Wait for the step that `send` started: what the agent sees next, before the step is counted."""

@@ -63,7 +63,7 @@ class RoomsEnvs:
         self._refuse_under_way()
         self._actions = actions
 
-    def block(self) -> None:
+    def block(self) -> Values | None:
         """Nothing to wait for: stepping is a call."""
 
     def wait(self) -> Values:

@@ -60,7 +60,7 @@ class WorkerStepper:
         """Hand the actions to the workers."""
         self._watched(lambda: self._envs.step_async(actions))
 
-    def block(self) -> None:
+    def block(self) -> Values | None:
         """Left to `recv`, which watches over the workers."""
 
     def recv(self) -> RawStep:

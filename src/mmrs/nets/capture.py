@@ -23,14 +23,14 @@ class Captured:
 
     def __init__(
         self,
-        function: Callable[..., Tensor],
+        function: Callable[..., Any],
         *,
         device: torch.device | None = None,
         urgent: bool = False,
         coarse: bool = False,
     ) -> None:
         """Args:
-        function: of tensors, or of none if `device` is given.
+        function: of tensors, or of none if `device` is given; returns a tensor or a tuple of them.
         device: where the function works; None: where its first input is.
         urgent: go before the work of other streams that waits on the GPU.
         coarse: let products round their factors to TF32, as torch's convolutions do anyway, and take whichever
@@ -38,9 +38,9 @@ class Captured:
         """
         self.function, self.device, self.urgent, self.coarse = function, device, urgent, coarse
         self._calls: dict[Any, int] = {}
-        self._graphs: dict[Any, tuple[Any, tuple[Tensor, ...], Tensor]] = {}
+        self._graphs: dict[Any, tuple[Any, tuple[Tensor, ...], Any]] = {}
 
-    def __call__(self, *inputs: Tensor) -> Tensor:
+    def __call__(self, *inputs: Tensor) -> Any:
         """The function's value."""
         if (self.device or inputs[0].device).type != "cuda":
             return self.function(*inputs)
@@ -58,7 +58,7 @@ class Captured:
         graph.replay()
         return output
 
-    def _capture(self, inputs: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...], Tensor]:
+    def _capture(self, inputs: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...], Any]:
         held = tuple(x.clone(memory_format=torch.preserve_format) for x in inputs)
         graph = torch.cuda.CUDAGraph()
         # Kernels of a graph keep the priority of the stream that they were captured on.
@@ -84,7 +84,7 @@ def _numerics(coarse: bool) -> Iterator[None]:
         torch.backends.cudnn.benchmark, torch.backends.cuda.matmul.allow_tf32 = kept
 
 
-def _aside(function: Callable[..., Tensor], inputs: tuple[Tensor, ...]) -> Tensor:
+def _aside(function: Callable[..., Any], inputs: tuple[Tensor, ...]) -> Any:
     """Call on a stream of its own, as must be before a capture."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())

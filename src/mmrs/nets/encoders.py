@@ -53,13 +53,13 @@ def make_encoder(spec: ObservationSpec, dim: int, *, normalised: bool = False) -
     return dense_encoder(spec.size, dim)
 
 
-def in_chunks(f: Callable[[Tensor], Tensor], x: Tensor, size: int = 64) -> Tensor:
-    """``f(x)`` over chunks of the first axis: activations of a chunk stay in the cache, and memory stays bounded.
+def in_chunks(f: Callable[..., Tensor], x: Tensor, *more: Tensor, size: int = 64) -> Tensor:
+    """``f(x, ...)`` over chunks of the first axis: activations of a chunk stay in the cache, and memory stays bounded.
 
     Vectors, and anything on a GPU, gain nothing from that and go in larger chunks.
     """
     if x.is_cuda or x.ndim < 3:
         size *= 64
     if len(x) <= size:
-        return f(x)
-    return torch.cat([f(part) for part in x.split(size)])
+        return f(x, *more)
+    return torch.cat([f(*parts) for parts in zip(*(one.split(size) for one in (x, *more)), strict=True)])

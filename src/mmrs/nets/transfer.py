@@ -27,12 +27,21 @@ def seen_from(device: torch.device, values: Tensor) -> Tensor:
     return seen
 
 
+def fetched(seen: Tensor) -> Tensor:
+    """What `seen_from` shows, in the device's own memory; on the host it is there already."""
+    if not seen.is_cuda:
+        return seen
+    own = torch.empty_like(seen)
+    copy_words(seen, own)
+    return own
+
+
 def copy_words(source: Tensor, place: Tensor) -> None:
     """Copy bit by bit between tensors of one device, shape and type; on a GPU always by a kernel."""
-    if not source.is_cuda:
+    if source.is_cuda:
+        torch.bitwise_or(as_words(source), 0, out=as_words(place))
+    else:
         place.copy_(source)
-        return
-    torch.bitwise_or(as_words(source), 0, out=as_words(place))
 
 
 def as_words(values: Tensor, leading: int = 1) -> Tensor:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Any, Literal
 
 import torch
 from gymnasium import spaces
 from torch import Tensor
-from torch.nn import functional as nnf
 
 from mmrs.functional.clustering import draw_starts, kmeans, kmeans_from
 from mmrs.functional.fairness import gain
@@ -62,7 +60,7 @@ class MMRS(IntrinsicReward):
         self.optimizer = adam(self.vae.parameters(), config.learning_rate, config.total_updates)
         self.scale = RunningScale("reward", centre=True, causal=False, prior=0.0)
         self._captured_pass = Captured(self._pass, coarse=True)
-        self._captured_kmeans = Captured(partial(kmeans_from, iterations=config.kmeans_iterations))
+        self._captured_score = Captured(self._score_of_tensors)
 
     @classmethod
     def settings(cls, *, preset: str | MMRSConfig = "default", **options: Any) -> dict[str, Any]:
@@ -72,14 +70,42 @@ class MMRS(IntrinsicReward):
     # --- the reward -------------------------------------------------------------------------------------------------
 
     def score(self, rollout: Rollout, memory: Memory) -> tuple[Terms, Memory]:
-        """The two weighted terms, Eq. (17)."""
+        """The two weighted terms, Eq. (17); on a GPU as one graph where the shapes of all of it are known."""
+        if rollout.obs.is_cuda and self.config.clusters == "joint" and not self.config.batch_statistics:
+            rollout = rollout.with_room(64)  # few different shapes, each one graph
+            parts = (rollout.obs, rollout.final_obs, rollout.terminated, rollout.truncated, rollout.valid)
+            out = self._captured_score(*parts, *self._draw(rollout), *memory.values())
+            fairness, local, *new = (value.clone() for value in out)
+            return {"global": fairness, "local": local}, dict(zip(memory, new, strict=True))
+        return self._score(rollout, memory, *self._draw(rollout))
+
+    def _score_of_tensors(
+        self, obs: Tensor, final_obs: Tensor, terminated: Tensor, truncated: Tensor, valid: Tensor, *others: Tensor
+    ) -> tuple[Tensor, ...]:
+        """`_score` as a function of tensors alone: `others` are noise, draws and what the memory holds."""
+        ends = {"terminated": terminated, "truncated": truncated}
+        rollout = Rollout.unchecked(obs=obs, actions=terminated, final_obs=final_obs, valid=valid, **ends)
+        noise, draws, *values = others
+        memory = dict(zip(self.initial_memory(1, obs.device), values, strict=True))
+        terms, memory = self._score(rollout, memory, noise, draws)
+        return (*terms.values(), *memory.values())
+
+    def _draw(self, rollout: Rollout) -> tuple[Tensor, Tensor]:
+        """All randomness of a score: noise of the latents ``[S, z]``, if any is clustered, and the starts of k-means."""
         generator = torch.Generator()
         generator.set_state(self.generator.get_state())  # a copy: scoring must not advance the module's own
+        config, device = self.config, rollout.device
+        shape = (len(rollout.states), self.vae.latent_dim)
+        noise = _noise(shape, generator, device) if config.latent == "sample" else torch.empty(shape[0], 0).to(device)
+        sets = 1 if config.clusters == "joint" else rollout.num_envs
+        return noise, to_device(draw_starts(sets, config.k, generator), device)
+
+    def _score(self, rollout: Rollout, memory: Memory, noise: Tensor, draws: Tensor) -> tuple[Terms, Memory]:
         states = rollout.states
         if self.config.batch_statistics:  # a statistic of the batch must not see padding
             states = states[_stand_ins(rollout.visited)]
-        latents, errors = self._encode(states, generator)
-        labels = self._cluster(rollout, latents, generator)
+        latents, errors = self._encode(states, noise)
+        labels = self._cluster(rollout, latents, draws)
         fairness = self._global(rollout, *labels)
         if self.config.scale_global:
             shift, scale, memory = self.scale(fairness, rollout.valid, memory)
@@ -88,25 +114,25 @@ class MMRS(IntrinsicReward):
         terms = {"global": self.config.lambda_g * fairness, "local": self.config.lambda_l * local}
         return {name: term.float() for name, term in terms.items()}, memory
 
-    def _encode(self, states: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor | None]:
+    def _encode(self, states: Tensor, noise: Tensor) -> tuple[Tensor, Tensor | None]:
         """Latents ``[S, z]`` to cluster, and the novelty ``[S]`` of each state where it is paid for."""
         config = self.config
 
-        def encode(obs: Tensor) -> Tensor:
+        def encode(obs: Tensor, noise: Tensor) -> Tensor:
             x = self._inputs(obs)
             statistics: Statistics = "batch" if config.batch_statistics else "running"
             if config.latent == "mean":
                 z = self.vae.encode_mean(x, statistics)
             else:
                 mean, log_variance = self.vae.encode(x, statistics)
-                z = mean + (0.5 * log_variance).exp() * _noise(tuple(mean.shape), generator, mean.device)
+                z = mean + (0.5 * log_variance).exp() * noise
             if not config.lambda_l:
                 return z
             error = novelty(x, self.vae.decode(z), average=config.novelty == "mean")  # Eq. (16)
             return torch.cat([z, error.unsqueeze(1)], 1)
 
         # A statistic of the batch is one of the whole rollout, not of whatever chunk is fast.
-        out = encode(states) if config.batch_statistics else in_chunks(encode, states)
+        out = encode(states, noise) if config.batch_statistics else in_chunks(encode, states, noise)
         return (out[:, :-1], out[:, -1]) if config.lambda_l else (out, None)
 
     def _inputs(self, obs: Tensor) -> Tensor:
@@ -114,16 +140,16 @@ class MMRS(IntrinsicReward):
         x = self.vae.normalise(self.observation_spec.features(obs))
         return x if self.norm is None else x * self.norm.weight().float()
 
-    def _cluster(self, rollout: Rollout, latents: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def _cluster(self, rollout: Rollout, latents: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
         """Cluster of s_t and of s_{t+1}, each ``[T, N]`` (Eq. 13)."""
         config = self.config
         if config.clusters == "joint":
-            x, mask = _padded(latents, rollout.visited)
-            draws = to_device(draw_starts(1, config.k, generator), x.device)
-            labels = self._captured_kmeans(x, mask, draws).squeeze(0)
+            x, mask = latents.unsqueeze(0), rollout.visited.unsqueeze(0)
+            labels = kmeans_from(x, mask, draws, config.kmeans_iterations).squeeze(0)
             return labels[rollout.before], labels[rollout.after]
         rows = rollout.segments("rollout")
-        labels = kmeans(latents[rows.index], rows.mask, config.k, generator, config.kmeans_iterations).flatten()
+        x, draws = latents[rows.index], draws[:, : len(rows.index)]  # a row for each environment that stepped at all
+        labels = kmeans_from(x, rows.mask, draws, config.kmeans_iterations).flatten()
         return labels[rows.before], labels[rows.after]
 
     def _global(self, rollout: Rollout, before: Tensor, after: Tensor) -> Tensor:
@@ -188,12 +214,6 @@ def _stand_ins(visited: Tensor) -> Tensor:
     """``[S]``: a visited state's own place; for another, the place of the last one visited before it, or the first."""
     place = torch.arange(len(visited), device=visited.device)
     return torch.where(visited, place, visited.to(torch.int8).argmax()).cummax(0).values
-
-
-def _padded(latents: Tensor, visited: Tensor) -> tuple[Tensor, Tensor]:
-    """All states as one set ``[1, L, z]`` with its mask; on a GPU padded to few different lengths, each one graph."""
-    room = -len(latents) % 64 if latents.is_cuda else 0
-    return nnf.pad(latents, (0, 0, 0, room)).unsqueeze(0), nnf.pad(visited, (0, room)).unsqueeze(0)
 
 
 def _noise(shape: Sequence[int], generator: torch.Generator, device: torch.device) -> Tensor:
