@@ -54,20 +54,17 @@ def test_gumbel_sampling_has_the_probabilities_of_the_softmax():
 @pytest.mark.parametrize("lam", [0.5, 0.95, 1.0])
 def test_a_constant_bonus_and_no_reward_give_the_closed_form(lam):
     """Zero values, no ends: A_t = c Σ (γλ)^i over the steps left. Whatever is added after GAE cannot pass this."""
-    rollout, gamma = plain_rollout(), 0.9
+    ends, gamma = ends_of(plain_rollout()), 0.9
     zeros = torch.zeros(20, 3)
     values = torch.zeros(20, 3, 1)
-    result = mixed_advantages(
-        *ends_of(rollout), zeros, torch.full((20, 3), 0.5), values, values, mixing=MixingConfig(), gamma=gamma, lam=lam
-    )
+    arguments = {"mixing": MixingConfig(), "gamma": gamma, "lam": lam}
+    result = mixed_advantages(*ends, zeros, torch.full((20, 3), 0.5), values, values, **arguments)
     left = torch.arange(20, 0, -1, dtype=torch.float64)
     factor = gamma * lam
     expected = 0.5 * (left if factor == 1 else (1 - factor**left) / (1 - factor))
     torch.testing.assert_close(result.advantages.double(), expected.unsqueeze(1).expand(20, 3), rtol=1e-6, atol=1e-6)
     assert float(result.bonus_share) == pytest.approx(1.0)
-    late = mixed_advantages(
-        *ends_of(rollout), zeros, zeros, values, values, mixing=MixingConfig(), gamma=gamma, lam=lam
-    )
+    late = mixed_advantages(*ends, zeros, zeros, values, values, **arguments)
     assert not torch.allclose(late.advantages + 0.5, result.advantages)
     assert float(late.bonus_share) == 0.0
 

@@ -99,10 +99,14 @@ def test_products_take_the_threads_of_torch(monkeypatch):
         return original(*args)
 
     monkeypatch.setattr(dense_vae, "_gradient", look)
-    with threadpool_limits(2, user_api="blas"):
-        train_dense(*make(), *data(), VARIANCE)
-        after = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
-    assert torch.get_num_threads() == 1
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(2, user_api="blas"):
+            train_dense(*make(), *data(), VARIANCE)
+            after = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    finally:
+        torch.set_num_threads(threads)
     assert set(inside) == {1} and set(after) == {2}
 
 

@@ -18,6 +18,7 @@ from mmrs.agents.policy import ForEnv
 from mmrs.agents.ppo import PPO
 from mmrs.envs.training import Episodes, TrainingEnvs
 from mmrs.errors import InputError
+from mmrs.nets.capture import Captured
 from mmrs.nets.transfer import to_device
 from mmrs.rollout import Rollout
 
@@ -110,6 +111,7 @@ class Collector:
             for e in groups
         ]
         self.num_envs = sum(envs.num_envs for envs in groups)
+        self._judge = Captured(lambda obs: ppo.forward(obs)[1])
         self.arrivals = Arrivals([group.fetch for group in self.groups])
 
     def start(self, seed: int) -> None:
@@ -184,8 +186,10 @@ class Collector:
 
     def _next_values(self, rollout: Rollout, known: Tensor) -> Tensor:
         """Values of the true successors: known from the next step, but for last states and the final row."""
-        _, values = self.ppo.forward(torch.cat([rollout.obs[-1], rollout.final_obs]))
-        return torch.cat([known.flatten(0, 1), values])[rollout.after]
+        obs = torch.cat([rollout.obs[-1], rollout.final_obs])
+        if obs.is_cuda:  # few different shapes, each one graph
+            obs = torch.cat([obs, obs.new_zeros(-len(obs) % 32, *obs.shape[1:])])
+        return torch.cat([known.flatten(0, 1), self._judge(obs)])[rollout.after]
 
     def state(self) -> dict[str, Any]:
         """Where each environment stands; nothing of the groups, so that a run may go on with another number of them."""

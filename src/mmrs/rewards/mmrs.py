@@ -91,7 +91,7 @@ class MMRS(IntrinsicReward):
         return (*terms.values(), *memory.values())
 
     def _draw(self, rollout: Rollout) -> tuple[Tensor, Tensor]:
-        """All randomness of a score: noise of the latents ``[S, z]``, if any is clustered, and the starts of k-means."""
+        """All randomness of a score: noise of the latents ``[S, z]``, if there is any, and the starts of k-means."""
         generator = torch.Generator()
         generator.set_state(self.generator.get_state())  # a copy: scoring must not advance the module's own
         config, device = self.config, rollout.device
