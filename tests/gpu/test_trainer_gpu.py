@@ -9,6 +9,7 @@ from gymnasium import spaces
 
 from mmrs.experiments.build import build_trainer
 from mmrs.experiments.presets import default_config
+from mmrs.nets.conv_inference import ConvInference
 from mmrs.nets.transfer import as_words, copy_words, fetched, seen_from, to_device
 from mmrs.rewards import make
 from mmrs.rollout import Rollout
@@ -57,6 +58,20 @@ def test_a_transfer_does_not_wait_and_does_not_lose():
         busy /= busy.norm()
     sent = [to_device(torch.full((1000,), i), GPU) for i in range(50)]
     assert [int(x[0]) for x in sent] == list(range(50)) == [int(x[-1]) for x in sent]
+
+
+def test_the_network_laid_out_for_acting_is_the_network():
+    trainer = atari_trainer("none")
+    acting, ppo = trainer.collector.network, trainer.ppo
+    assert isinstance(acting._inference, ConvInference)
+    obs = torch.randint(0, 256, (2, 4, 84, 84), dtype=torch.uint8, device=GPU)
+    for _ in range(2):
+        with torch.no_grad():
+            acting.refresh()
+            torch.testing.assert_close(acting(obs), torch.cat(ppo.forward(obs), 1), rtol=2e-3, atol=2e-3)
+            ppo.weights.add_(torch.randn_like(ppo.weights), alpha=0.02)
+            assert not torch.allclose(acting(obs), torch.cat(ppo.forward(obs), 1), rtol=2e-3, atol=2e-3)
+    trainer.collector.close()
 
 
 @pytest.mark.parametrize("groups", [1, 2, 4, 8])

@@ -12,19 +12,44 @@ from torch import Tensor, nn
 from mmrs.agents.ppo import PPO
 from mmrs.functional.distributions import gumbel
 from mmrs.nets.capture import Captured
+from mmrs.nets.conv_inference import ConvInference, fits_inference
 from mmrs.nets.transfer import as_words, copy_words, fetched, seen_from, to_device
 
 Values = NDArray[Any]
 
 
+class ActingNetwork:
+    """Raw observations to distribution parameters and values side by side, ``[B, A + heads]``: what acting needs."""
+
+    def __init__(self, ppo: PPO) -> None:
+        self.ppo = ppo
+        fast = fits_inference(ppo.network) and not ppo.config.bf16
+        self._inference = ConvInference(ppo.network) if fast else None
+
+    def refresh(self) -> None:
+        """Take over the weights as they are now; before every rollout."""
+        if self._inference is not None:
+            self._inference.refresh()
+
+    def __call__(self, obs: Tensor) -> Tensor:
+        """The network's outputs."""
+        return torch.cat(self.ppo.forward(obs), 1) if self._inference is None else self._inference(obs)
+
+
 def make_actor(
-    ppo: PPO, num_steps: int, num_envs: int, obs_dtype: torch.dtype, device: torch.device, shared: bool
+    ppo: PPO,
+    network: ActingNetwork,
+    num_steps: int,
+    num_envs: int,
+    obs_dtype: torch.dtype,
+    device: torch.device,
+    shared: bool,
 ) -> Actor:
     """The fastest actor for this network on this device."""
     plain = device.type == "cpu" and ppo.observation.kind == "vector" and not ppo.config.bf16
     if plain and obs_dtype == torch.float32:
-        return VectorActor(ppo, num_steps, num_envs)
-    return Actor(ppo, num_steps, num_envs, obs_dtype, device, shared)
+        return VectorActor(ppo, network, num_steps, num_envs)
+    return Actor(ppo, network, num_steps, num_envs, obs_dtype, device, shared)
 
 
 class Actor:
@@ -38,6 +63,7 @@ class Actor:
     def __init__(
         self,
         ppo: PPO,
+        network: ActingNetwork,
         num_steps: int,
         num_envs: int,
         obs_dtype: torch.dtype,
@@ -46,22 +72,24 @@ class Actor:
     ) -> None:
         """Args:
         ppo: whose policy acts.
+        network: its network, laid out for acting.
         num_steps: T.
         num_envs: n.
         obs_dtype: of the observations kept.
         device: of the network.
         shared: sleep while the GPU works instead of spinning, for the sake of other runs on the machine.
         """
-        self.ppo, self.device = ppo, device
-        network, spec = ppo.network, ppo.observation
-        actions = len(network.action.choices) or network.action.size
+        self.ppo, self.network, self.device = ppo, network, device
+        action, spec = ppo.network.action, ppo.observation
+        actions = len(action.choices) or action.size
         whole = (num_steps, num_envs)
         self.obs = torch.zeros(num_steps + 1, num_envs, *spec.shape, dtype=obs_dtype, device=device)
-        self.parameters = torch.zeros(*whole, network.action.size, device=device)
-        self.values = torch.zeros(*whole, network.value_heads, device=device)
-        kind = torch.int64 if network.action.choices else torch.float32
+        sizes = [action.size, ppo.network.value_heads]
+        self._outputs = torch.zeros(*whole, sum(sizes), device=device)
+        self.parameters, self.values = self._outputs.split(sizes, -1)
+        kind = torch.int64 if action.choices else torch.float32
         self.actions = torch.zeros(*whole, actions, dtype=kind, device=device)
-        self._noise = torch.zeros(*whole, network.action.size, device=device)
+        self._noise = torch.zeros(*whole, action.size, device=device)
         self._row = torch.zeros(1, dtype=torch.int64, device=device)
         pinned = device.type == "cuda"
         self._inbox = torch.zeros(num_envs, *spec.shape, dtype=obs_dtype, pin_memory=pinned)
@@ -100,11 +128,12 @@ class Actor:
 
     def _step(self) -> Tensor:
         obs = fetched(self._seen)
-        parameters, values = self.ppo.forward(obs)
-        actions = self.ppo.network.sample(parameters, self._noise.index_select(0, self._row).squeeze(0))
+        outputs = self.network(obs)
+        noise = self._noise.index_select(0, self._row).squeeze(0)
+        actions = self.ppo.network.sample(outputs[:, : noise.shape[1]], noise)
         copy_words(actions, self._chosen)
         as_words(self.obs, 2).index_copy_(0, self._row, as_words(obs).unsqueeze(0))
-        for place, value in ((self.parameters, parameters), (self.values, values), (self.actions, actions)):
+        for place, value in ((self._outputs, outputs), (self.actions, actions)):
             place.index_copy_(0, self._row, value.unsqueeze(0))
         return self._row.add_(1)
 
@@ -120,8 +149,8 @@ class VectorActor(Actor):
     Distribution parameters and values of the whole rollout are computed in one pass at its end.
     """
 
-    def __init__(self, ppo: PPO, num_steps: int, num_envs: int) -> None:
-        super().__init__(ppo, num_steps, num_envs, torch.float32, torch.device("cpu"))
+    def __init__(self, ppo: PPO, network: ActingNetwork, num_steps: int, num_envs: int) -> None:
+        super().__init__(ppo, network, num_steps, num_envs, torch.float32, torch.device("cpu"))
         assert isinstance(ppo.network.policy, nn.Sequential)
         # Views: they follow the weights, which only ever change in place.
         layers = [layer for layer in ppo.network.policy if isinstance(layer, nn.Linear)]

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mmrs.agents.acting import Actor, make_actor
+from mmrs.agents.acting import ActingNetwork, Actor, make_actor
 from mmrs.agents.arrivals import Arrivals
 from mmrs.agents.normalise import ObsNormaliser
 from mmrs.agents.policy import ForEnv
@@ -106,8 +106,9 @@ class Collector:
     ) -> None:
         self.ppo, self.num_steps, self.normaliser, self.device = ppo, num_steps, normaliser, device
         dtype = torch.float32 if normaliser else ppo.observation.dtype
+        self.network = ActingNetwork(ppo)
         self.groups = [
-            Group(e, make_actor(ppo, num_steps, e.num_envs, dtype, device, shared), num_steps, normaliser)
+            Group(e, make_actor(ppo, self.network, num_steps, e.num_envs, dtype, device, shared), num_steps, normaliser)
             for e in groups
         ]
         self.num_envs = sum(envs.num_envs for envs in groups)
@@ -126,6 +127,7 @@ class Collector:
 
     def collect(self) -> Collected:
         """T steps of every environment, each group at its own pace."""
+        self.network.refresh()
         noise = self._noise().split([group.envs.num_envs for group in self.groups], 1)
         for number, group in enumerate(self.groups):
             group.begin(noise[number])

@@ -92,9 +92,10 @@ def _plus_plus(held: Tensor, weight: Tensor, draws: Tensor) -> Tensor:
     table = _distances(held, held, lengths, lengths, weight).flatten(0, 1) if length <= TABLE_STATES else None
     nearest = weight
     picks: list[Tensor] = []
+    bests: list[Tensor] = []
     for draw in draws.to(held.dtype):  # [G, trials]
         total = nearest.cumsum(1)
-        pick = torch.searchsorted(total, draw * total[:, -1:], right=True).clamp_max_(length - 1)
+        pick = _first_above(total, draw * total[:, -1:])
         if table is not None:
             closer = table.index_select(0, _row_of(pick, number, length)).view(sets, -1, length)
         else:
@@ -102,9 +103,17 @@ def _plus_plus(held: Tensor, weight: Tensor, draws: Tensor) -> Tensor:
         closer = torch.minimum(nearest.unsqueeze(1), closer) if picks else closer  # [G, trials, L]
         best = _row_of(closer.sum(-1).argmin(1, keepdim=True), number, draw.shape[1])
         nearest = closer.flatten(0, 1).index_select(0, best)
-        picks.append(pick.flatten().index_select(0, best))
-    index = torch.stack(picks, 1)
+        picks.append(pick.flatten())
+        bests.append(best)
+    index = torch.stack(picks, 1).gather(0, torch.stack(bests, 1))  # [G, k]
     return held.gather(1, index.unsqueeze(-1).expand(-1, -1, held.shape[2]))
+
+
+def _first_above(total: Tensor, bound: Tensor) -> Tensor:
+    """Where running sums ``[G, L]`` first pass each of the bounds ``[G, n]``; the last place if rounding says never."""
+    if len(total) == 1:  # leaving the last place out makes it the answer without a call of its own
+        return torch.searchsorted(total[:, :-1], bound, right=True)
+    return torch.searchsorted(total, bound, right=True).clamp_max_(total.shape[1] - 1)
 
 
 def _row_of(pick: Tensor, number: Tensor, length: int) -> Tensor:

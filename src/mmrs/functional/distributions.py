@@ -18,7 +18,8 @@ def gumbel(uniform: Tensor) -> Tensor:
 def sample_choices(logits: Tensor, noise: Tensor, choices: tuple[int, ...]) -> Tensor:
     """One action per choice, ``[B, len(choices)]``: the largest of logits plus Gumbel noise is a categorical sample."""
     parts = torch.split(logits + noise, list(choices), -1)
-    return torch.stack([part.argmax(-1) for part in parts], -1)
+    picks = [part.argmax(-1, keepdim=True) for part in parts]
+    return torch.cat(picks, -1) if len(picks) > 1 else picks[0]
 
 
 def choice_log_prob(logits: Tensor, actions: Tensor, choices: tuple[int, ...]) -> tuple[Tensor, Tensor]:

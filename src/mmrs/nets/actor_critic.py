@@ -136,18 +136,18 @@ class ConvTrunk(nn.Module):
         # The pixels' 1/255 is folded into the first kernel, which saves a pass over the images.
         kernel = self.first.weight * PIXEL_SCALE
         if x.shape[1] == self.first.in_channels:
-            x = _convolve_relu(x, kernel, self.first.bias, stride=4)
+            x = convolve_relu(x, kernel, self.first.bias, stride=4)
         else:
-            x = _convolve_relu(x, block_kernel(kernel), self.first.bias, stride=1)
-        x = _convolve_relu(x, self.second.weight, self.second.bias, stride=2)
-        return _convolve_relu(x, self.third.weight, self.third.bias, stride=1).flatten(1)
+            x = convolve_relu(x, block_kernel(kernel), self.first.bias, stride=1)
+        x = convolve_relu(x, self.second.weight, self.second.bias, stride=2)
+        return convolve_relu(x, self.third.weight, self.third.bias, stride=1).flatten(1)
 
     def forward(self, x: Tensor) -> Tensor:
         """Features ``[B, 512]`` of pixels ``[B, C, H, W]``."""
         return nnf.relu_(self.dense(self._convolve(x)))
 
 
-def _convolve_relu(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int) -> Tensor:
+def convolve_relu(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int) -> Tensor:
     """``relu(conv(x))``; acting on a GPU in one kernel where there would be three: then latency is all that counts."""
     if x.is_cuda and x.dtype == weight.dtype and not torch.is_grad_enabled() and not torch.is_autocast_enabled("cuda"):
         return torch.cudnn_convolution_relu(x, weight, bias, (stride, stride), (0, 0), (1, 1), 1)
