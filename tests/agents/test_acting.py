@@ -5,7 +5,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from mmrs.agents.acting import Actor, VectorActor, make_actor
+from mmrs.agents.acting import ActingNetwork, Actor, VectorActor, make_actor
 from mmrs.agents.ppo import PPO, PPOConfig
 from mmrs.nets.actor_critic import ActorCritic
 from mmrs.spaces import action_spec, observation_spec
@@ -40,9 +40,9 @@ def test_numpy_and_torch_act_alike(action):
     with torch.no_grad():
         for p in ppo.network.parameters():
             p.add_(0.3 * torch.randn(p.shape, generator=ppo.generator))
-    fast = make_actor(ppo, STEPS, ENVS, torch.float32, torch.device("cpu"), shared=False)
+    fast = make_actor(ppo, ActingNetwork(ppo), STEPS, ENVS, torch.float32, torch.device("cpu"), shared=False)
     assert isinstance(fast, VectorActor)
-    plain = Actor(ppo, STEPS, ENVS, torch.float32, torch.device("cpu"))
+    plain = Actor(ppo, ActingNetwork(ppo), STEPS, ENVS, torch.float32, torch.device("cpu"))
     noise = torch.rand(STEPS, ENVS, ppo.network.action.size, generator=ppo.generator)
     for _ in range(2):  # the second rollout follows weights that have changed since the actors were made
         results = []
@@ -58,13 +58,15 @@ def test_numpy_and_torch_act_alike(action):
 
 
 def test_only_float_vectors_in_full_precision_take_the_fast_way():
-    discrete = learner(spaces.Discrete(6), spaces.Discrete(2))
-    assert type(make_actor(discrete, STEPS, ENVS, torch.int64, torch.device("cpu"), shared=False)) is Actor
-    coarse = learner(VECTOR, spaces.Discrete(2), bf16=True)
-    assert type(make_actor(coarse, STEPS, ENVS, torch.float32, torch.device("cpu"), shared=False)) is Actor
     pixels = spaces.Box(0, 255, (4, 84, 84), np.uint8)
-    images = learner(pixels, spaces.Discrete(2))
-    assert type(make_actor(images, STEPS, ENVS, torch.uint8, torch.device("cpu"), shared=False)) is Actor
+    others = [
+        (learner(spaces.Discrete(6), spaces.Discrete(2)), torch.int64),
+        (learner(VECTOR, spaces.Discrete(2), bf16=True), torch.float32),
+        (learner(pixels, spaces.Discrete(2)), torch.uint8),
+    ]
+    for ppo, dtype in others:
+        actor = make_actor(ppo, ActingNetwork(ppo), STEPS, ENVS, dtype, torch.device("cpu"), shared=False)
+        assert type(actor) is Actor
 
 
 def test_flat_weights_are_the_network_and_collect_its_gradient():

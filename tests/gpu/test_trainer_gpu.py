@@ -9,6 +9,7 @@ from gymnasium import spaces
 
 from mmrs.experiments.build import build_trainer
 from mmrs.experiments.presets import default_config
+from mmrs.functional import clustering, clustering_gpu
 from mmrs.nets.conv_inference import ConvInference
 from mmrs.nets.transfer import as_words, copy_words, fetched, seen_from, to_device
 from mmrs.rewards import make
@@ -125,6 +126,21 @@ def test_a_score_as_a_graph_is_the_score(options):
         for name, value in kept.items():
             torch.testing.assert_close(before[name], value, rtol=0, atol=0)  # what was handed out before stays
         bonus.update(rollout)
+
+
+def test_the_start_of_kmeans_as_a_kernel_is_that_of_plain_calls(monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    # Whole numbers: distances and their sums are exact, so that nothing depends on the order of adding.
+    x = torch.randint(0, 40, (3, 500, 2), generator=generator).float().to(GPU)
+    mask = (torch.arange(500) < torch.tensor([[500], [321], [1]])).to(GPU)
+    draws = torch.rand(64, 3, 8, generator=generator).to(GPU)
+    held = x * mask.unsqueeze(-1)
+    by_kernel = clustering._plus_plus(held, mask.float(), draws)
+    assert clustering_gpu._kernel() is not None
+    monkeypatch.setattr(clustering, "pick_starts", lambda *_: None)
+    by_calls = clustering._plus_plus(held, mask.float(), draws)
+    torch.testing.assert_close(by_kernel, by_calls, rtol=0, atol=0)
+    assert len(by_kernel[0].unique(dim=0)) == 64
 
 
 def test_graphs_learn_what_plain_calls_learn(monkeypatch):

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mmrs.agents.ppo import PPO
-from mmrs.functional.distributions import gumbel
 from mmrs.nets.capture import Captured
 from mmrs.nets.conv_inference import ConvInference, fits_inference
-from mmrs.nets.transfer import as_words, copy_words, fetched, seen_from, to_device
+from mmrs.nets.transfer import as_words, copy_words, fetched, seen_from
 
 Values = NDArray[Any]
 
@@ -100,10 +99,9 @@ class Actor:
         # Urgent: environments wait for it, while the bonus' training beside it has until the next rollout.
         self._graph = Captured(self._step, device=device, urgent=True)
 
-    def begin(self, uniform_or_normal: Tensor) -> None:
-        """Start a rollout with all its noise ``[T, n, A]``: uniform for choices, normal for numbers."""
-        noise = to_device(uniform_or_normal, self.device)
-        self._noise.copy_(gumbel(noise) if self.ppo.network.action.choices else noise)
+    def begin(self, noise: Tensor) -> None:
+        """Start a rollout with all its noise ``[T, n, A]``: Gumbel for choices, normal for numbers."""
+        self._noise.copy_(noise)
         self._row.zero_()
 
     def offer(self, obs: Values) -> None:
@@ -159,9 +157,9 @@ class VectorActor(Actor):
         self._action_rows: Values = self.actions.numpy()
         self._t = 0
 
-    def begin(self, uniform_or_normal: Tensor) -> None:
-        """Start a rollout with all its noise ``[T, n, A]``: uniform for choices, normal for numbers."""
-        super().begin(uniform_or_normal)
+    def begin(self, noise: Tensor) -> None:
+        """Start a rollout with all its noise ``[T, n, A]``: Gumbel for choices, normal for numbers."""
+        super().begin(noise)
         if not self.ppo.network.action.choices:
             self._noise.mul_(self.ppo.network.log_std.detach().exp())
         self._t = 0

@@ -18,6 +18,7 @@ from mmrs.agents.policy import ForEnv
 from mmrs.agents.ppo import PPO
 from mmrs.envs.training import Episodes, TrainingEnvs
 from mmrs.errors import InputError
+from mmrs.functional.distributions import gumbel
 from mmrs.nets.capture import Captured
 from mmrs.nets.transfer import to_device
 from mmrs.rollout import Rollout
@@ -112,7 +113,7 @@ class Collector:
             for e in groups
         ]
         self.num_envs = sum(envs.num_envs for envs in groups)
-        self._judge = Captured(lambda obs: ppo.forward(obs)[1])
+        self._judged = Captured(self._judge)
         self.arrivals = Arrivals([group.fetch for group in self.groups])
 
     def start(self, seed: int) -> None:
@@ -150,9 +151,10 @@ class Collector:
 
     def _noise(self) -> Tensor:
         """All random numbers of a rollout at once, from the agent's own generator."""
-        shape = (self.num_steps, self.num_envs, self.ppo.network.action.size)
-        draw = torch.rand if self.ppo.network.action.choices else torch.randn
-        return draw(shape, generator=self.ppo.generator)
+        shape, generator = (self.num_steps, self.num_envs, self.ppo.network.action.size), self.ppo.generator
+        if self.ppo.network.action.choices:
+            return gumbel(to_device(torch.rand(shape, generator=generator), self.device))
+        return to_device(torch.randn(shape, generator=generator), self.device)
 
     @torch.no_grad()
     def _collected(self) -> Collected:
@@ -167,10 +169,11 @@ class Collector:
         ).settle()
         actions = torch.cat([actor.actions for actor in actors], 1)
         parameters = torch.cat([actor.parameters for actor in actors], 1)
-        log_prob, _ = self.ppo.network.log_prob(parameters.flatten(0, 1), actions.flatten(0, 1))
         values = torch.cat([actor.values for actor in actors], 1)
         reward = self._joined([g.reward for g in groups])
-        next_values = self._next_values(rollout, values)
+        log_prob, last_values = self._judged(parameters.flatten(0, 1), actions.flatten(0, 1), self._last_obs(rollout))
+        # Values of the true successors are known from the next step, but for last states and the final row.
+        next_values = torch.cat([values.flatten(0, 1), last_values])[rollout.after]
         return Collected(rollout, actions, reward, log_prob.view_as(reward), values, next_values, episodes)
 
     def _ended(self) -> tuple[list[Values], Episodes]:
@@ -186,12 +189,15 @@ class Collector:
         """The groups' arrays as one, on the device."""
         return to_device(torch.from_numpy(np.concatenate(parts, axis)), self.device)
 
-    def _next_values(self, rollout: Rollout, known: Tensor) -> Tensor:
-        """Values of the true successors: known from the next step, but for last states and the final row."""
-        obs = torch.cat([rollout.obs[-1], rollout.final_obs])
-        if obs.is_cuda:  # few different shapes, each one graph
-            obs = torch.cat([obs, obs.new_zeros(-len(obs) % 32, *obs.shape[1:])])
-        return torch.cat([known.flatten(0, 1), self._judge(obs)])[rollout.after]
+    def _last_obs(self, rollout: Rollout) -> Tensor:
+        """The final row and the true last states; on a GPU padded to few different shapes, each one graph."""
+        obs = [rollout.obs[-1], rollout.final_obs]
+        room = -(self.num_envs + len(rollout.final_obs)) % 32 if self.device.type == "cuda" else 0
+        return torch.cat([*obs, obs[0].new_zeros(room, *obs[0].shape[1:])] if room else obs)
+
+    def _judge(self, parameters: Tensor, actions: Tensor, last_obs: Tensor) -> tuple[Tensor, Tensor]:
+        """Log probabilities of actions, and values of observations that were not acted on."""
+        return self.ppo.network.log_prob(parameters, actions)[0], self.ppo.forward(last_obs)[1]
 
     def state(self) -> dict[str, Any]:
         """Where each environment stands; nothing of the groups, so that a run may go on with another number of them."""

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from mmrs.functional.clustering_cpu import kmeans_of_one
+from mmrs.functional.clustering_gpu import pick_starts
 from mmrs.functional.neighbours import centred
 
 TRIALS = 8
@@ -89,7 +90,12 @@ def _plus_plus(held: Tensor, weight: Tensor, draws: Tensor) -> Tensor:
     number = torch.arange(sets, device=held.device).unsqueeze(1)  # [G, 1]
     lengths = held.square().sum(-1)  # [G, L]
     # Rows are picked by `index_select` from flattened tables: several times faster than indexing with two axes.
-    table = _distances(held, held, lengths, lengths, weight).flatten(0, 1) if length <= TABLE_STATES else None
+    table = _distances(held, held, lengths, lengths, weight) if length <= TABLE_STATES else None
+    if table is not None and table.is_cuda and table.dtype == torch.float32:
+        index = pick_starts(table, weight, draws)
+        if index is not None:
+            return _at(held, index)
+    table = table if table is None else table.flatten(0, 1)
     nearest = weight
     picks: list[Tensor] = []
     bests: list[Tensor] = []
@@ -105,7 +111,11 @@ def _plus_plus(held: Tensor, weight: Tensor, draws: Tensor) -> Tensor:
         nearest = closer.flatten(0, 1).index_select(0, best)
         picks.append(pick.flatten())
         bests.append(best)
-    index = torch.stack(picks, 1).gather(0, torch.stack(bests, 1))  # [G, k]
+    return _at(held, torch.stack(picks, 1).gather(0, torch.stack(bests, 1)))
+
+
+def _at(held: Tensor, index: Tensor) -> Tensor:
+    """The states ``[G, k, d]`` at places ``[G, k]`` of each set."""
     return held.gather(1, index.unsqueeze(-1).expand(-1, -1, held.shape[2]))
 
 
