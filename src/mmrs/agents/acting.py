@@ -15,6 +15,11 @@ from mmrs.nets.conv_inference import ConvInference, fits_inference
 from mmrs.nets.transfer import as_words, copy_words, fetched, seen_from
 
 Values = NDArray[Any]
+PENDING = -1
+"""Stands in the host's actions until a GPU has written them. Neither choices nor numbers have these bits: as half of a
+choice it would be negative, as a number one of the NaNs that no arithmetic gives."""
+LOOKS = 10_000
+"""How often to look for actions, about a microsecond each, before asking the GPU itself."""
 
 
 class ActingNetwork:
@@ -93,9 +98,9 @@ class Actor:
         pinned = device.type == "cuda"
         self._inbox = torch.zeros(num_envs, *spec.shape, dtype=obs_dtype, pin_memory=pinned)
         self._outbox = torch.zeros(num_envs, actions, dtype=kind, pin_memory=pinned)
-        self._offered: Values | None = None
         self._seen, self._chosen = seen_from(device, self._inbox), seen_from(device, self._outbox)
-        self._done = torch.cuda.Event(blocking=shared) if pinned else None
+        self._words: Values = self._outbox.numpy().view(np.int32)
+        self._done = torch.cuda.Event(blocking=True) if pinned and shared else None
         # Urgent: environments wait for it, while the bonus' training beside it has until the next rollout.
         self._graph = Captured(self._step, device=device, urgent=True)
 
@@ -104,16 +109,11 @@ class Actor:
         self._noise.copy_(noise)
         self._row.zero_()
 
-    def offer(self, obs: Values) -> None:
-        """What `start` will most likely be given: bringing it over from other cores can be another thread's work."""
-        np.copyto(self._inbox.numpy(), obs)
-        self._offered = obs
-
     @torch.no_grad()
     def start(self, obs: Values) -> None:
         """Begin to act on the next step's observations; a GPU does so while the caller does something else."""
-        if obs is not self._offered:
-            np.copyto(self._inbox.numpy(), obs)
+        np.copyto(self._inbox.numpy(), obs)
+        self._words.fill(PENDING)
         self._graph()
         if self._done is not None:
             self._done.record()
@@ -122,7 +122,16 @@ class Actor:
         """Actions ``[n, A]``, as sampled, for the observations given last; overwritten by the next step."""
         if self._done is not None:
             self._done.synchronize()
+        elif self.device.type == "cuda":
+            self._watch()
         return self._outbox.numpy()
+
+    def _watch(self) -> None:
+        """Wait for the words that a kernel writes: they are seen before any event that follows them would be."""
+        for _ in range(LOOKS):
+            if not np.count_nonzero(self._words == PENDING):
+                return
+        torch.cuda.synchronize(self.device)  # also says what went wrong, where something has
 
     def _step(self) -> Tensor:
         obs = fetched(self._seen)

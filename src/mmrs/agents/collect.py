@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mmrs.agents.acting import ActingNetwork, Actor, make_actor
-from mmrs.agents.arrivals import Arrivals
 from mmrs.agents.normalise import ObsNormaliser
 from mmrs.agents.policy import ForEnv
 from mmrs.agents.ppo import PPO
-from mmrs.envs.training import Episodes, TrainingEnvs
+from mmrs.envs.training import Episodes, Step, TrainingEnvs
 from mmrs.errors import InputError
 from mmrs.functional.distributions import gumbel
 from mmrs.nets.capture import Captured
@@ -55,13 +54,6 @@ class Group:
         self.reward = np.zeros(shape, np.float32)
         self.terminated, self.truncated = np.zeros(shape, bool), np.zeros(shape, bool)
         self.taken: list[Values] = []
-        self.ended: list[tuple[int, Values, Episodes]] = []
-
-    def fetch(self) -> None:
-        """Block until the step is done, and bring what is shown to where the actor reads it."""
-        obs = self.envs.block()
-        if obs is not None:
-            self.actor.offer(obs)
 
     def see(self, obs: Values) -> None:
         """What the environments show now."""
@@ -70,7 +62,6 @@ class Group:
     def begin(self, noise: Tensor) -> None:
         """Start a rollout: act on the observation that the last one left."""
         self.taken.clear()
-        self.ended.clear()
         self.actor.begin(noise)
         self.actor.start(self.obs)
         self.send()
@@ -81,19 +72,17 @@ class Group:
         self.envs.send(action)
         self.taken.append(action)
 
-    def record(self) -> None:
+    def record(self) -> Step:
         """Count and keep the step that has come last."""
         step, t = self.envs.recv(), len(self.taken) - 1
         self.reward[t], self.terminated[t], self.truncated[t] = step.reward, step.terminated, step.truncated
-        if len(step.final_obs):
-            final_obs = self.normaliser(step.final_obs) if self.normaliser else step.final_obs
-            self.ended.append((t, final_obs, step.episodes))
+        return step
 
 
 class Collector:
     """Steps environments with a policy; keeps the present observation between rollouts.
 
-    With several groups, some step while the policy acts for another: none waits for the rest before a rollout is whole.
+    With several groups, the others step while the policy acts for one.
     """
 
     def __init__(
@@ -114,7 +103,7 @@ class Collector:
         ]
         self.num_envs = sum(envs.num_envs for envs in groups)
         self._judged = Captured(self._judge)
-        self.arrivals = Arrivals([group.fetch for group in self.groups])
+        self._finals: list[Values] = []
 
     def start(self, seed: int) -> None:
         """Reset the environments."""
@@ -127,27 +116,29 @@ class Collector:
         return bool(self.groups[0].obs.size)
 
     def collect(self) -> Collected:
-        """T steps of every environment, each group at its own pace."""
+        """T steps of every environment."""
         self.network.refresh()
+        self._finals, episodes = [], Episodes()
         noise = self._noise().split([group.envs.num_envs for group in self.groups], 1)
-        for number, group in enumerate(self.groups):
-            group.begin(noise[number])
-            self.arrivals.expect(number)
-        unfinished = len(self.groups)
-        while unfinished:
-            number = self.arrivals.next()
-            group = self.groups[number]
+        for group, part in zip(self.groups, noise, strict=True):
+            group.begin(part)
+        for _ in range(1, self.num_steps):
+            for group in self.groups:
+                group.see(group.envs.wait())
+                group.actor.start(group.obs)
+                self._record(group, episodes)  # while a GPU acts
+                group.send()
+        for group in self.groups:
             group.see(group.envs.wait())
-            if len(group.taken) == self.num_steps:
-                group.record()
-                group.actor.finish(group.obs)
-                unfinished -= 1
-                continue
-            group.actor.start(group.obs)
-            group.record()  # while a GPU acts
-            group.send()
-            self.arrivals.expect(number)
-        return self._collected()
+            self._record(group, episodes)
+            group.actor.finish(group.obs)
+        return self._collected(episodes)
+
+    def _record(self, group: Group, episodes: Episodes) -> None:
+        step = group.record()
+        if len(step.final_obs):
+            self._finals.append(self.normaliser(step.final_obs) if self.normaliser else step.final_obs)
+            extend(episodes, step.episodes)
 
     def _noise(self) -> Tensor:
         """All random numbers of a rollout at once, from the agent's own generator."""
@@ -157,15 +148,14 @@ class Collector:
         return to_device(torch.randn(shape, generator=generator), self.device)
 
     @torch.no_grad()
-    def _collected(self) -> Collected:
+    def _collected(self, episodes: Episodes) -> Collected:
         groups, actors = self.groups, [group.actor for group in self.groups]
-        finals, episodes = self._ended()
         rollout = Rollout(
             obs=torch.cat([actor.obs for actor in actors], 1),
             actions=self._joined([np.stack(g.taken) for g in groups]),
             terminated=self._joined([g.terminated for g in groups]),
             truncated=self._joined([g.truncated for g in groups]),
-            final_obs=self._joined(finals, 0) if finals else None,
+            final_obs=self._joined(self._finals, 0) if self._finals else None,
         ).settle()
         actions = torch.cat([actor.actions for actor in actors], 1)
         parameters = torch.cat([actor.parameters for actor in actors], 1)
@@ -175,15 +165,6 @@ class Collector:
         # Values of the true successors are known from the next step, but for last states and the final row.
         next_values = torch.cat([values.flatten(0, 1), last_values])[rollout.after]
         return Collected(rollout, actions, reward, log_prob.view_as(reward), values, next_values, episodes)
-
-    def _ended(self) -> tuple[list[Values], Episodes]:
-        """Last states and returns in the order of time, then of environments, whichever group came first."""
-        ended = [((t, i), final, more) for i, group in enumerate(self.groups) for t, final, more in group.ended]
-        ended.sort(key=lambda one: one[0])
-        episodes = Episodes()
-        for _, _, more in ended:
-            extend(episodes, more)
-        return [final_obs for _, final_obs, _ in ended], episodes
 
     def _joined(self, parts: list[Values], axis: int = 1) -> Tensor:
         """The groups' arrays as one, on the device."""
@@ -219,7 +200,6 @@ class Collector:
 
     def close(self) -> None:
         """Close the environments."""
-        self.arrivals.close()
         for group in self.groups:
             group.envs.close()
 

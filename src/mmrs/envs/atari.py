@@ -104,7 +104,6 @@ class AtariStepper:
         self.observation_space = self._env.single_observation_space
         self.action_space = self._env.single_action_space
         self._started = False
-        self._arrived: Any = None
         self._earlier_frames = np.zeros(num_envs, np.int32)
 
     def reset(self, mask: Values, seeds: Values) -> Values:
@@ -125,16 +124,9 @@ class AtariStepper:
         if self._picture is not None:
             self._picture.send(actions[:1])
 
-    def block(self) -> Values | None:
-        """Wait for the threads of ale-py."""
-        self._arrived = self._env.recv()
-        return self._arrived[0]  # type: ignore[no-any-return]
-
     def recv(self) -> RawStep:
         """Wait for all environments."""
-        if self._arrived is None:
-            self.block()
-        (obs, reward, terminated, truncated, info), self._arrived = self._arrived, None
+        obs, reward, terminated, truncated, info = self._env.recv()
         if self._picture is not None:
             self._frame = self._picture.recv()[0]
         reward, done = reward.astype(np.float64), terminated | truncated

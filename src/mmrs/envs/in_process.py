@@ -44,9 +44,6 @@ class InProcessStepper:
         """Keep the actions: there is nobody else to do the work."""
         self._actions = actions
 
-    def block(self) -> Values | None:
-        """Nothing to wait for: `recv` itself steps."""
-
     def recv(self) -> RawStep:
         """Step every environment, and restart those that ended."""
         obs = np.empty(self._shape, self._dtype)

@@ -88,10 +88,6 @@ class ReplayedEnvs:
         self._stepper.send(checked)
         self._pending = checked
 
-    def block(self) -> Values | None:
-        """Block until the simulators are done with the step, where others than the caller work at it; in any thread."""
-        return self._stepper.block()
-
     def wait(self) -> Values:
         """Wait for the step that `send` started: what the agent sees next, before the step is counted."""
         if self._pending is None:

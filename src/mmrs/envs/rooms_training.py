@@ -63,9 +63,6 @@ class RoomsEnvs:
         self._refuse_under_way()
         self._actions = actions
 
-    def block(self) -> Values | None:
-        """Nothing to wait for: stepping is a call."""
-
     def wait(self) -> Values:
         """Step; what the agent sees next."""
         if self._actions is None:

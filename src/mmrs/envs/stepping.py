@@ -53,13 +53,6 @@ class Stepper(Protocol):
         """Start a step with actions that are known to be valid."""
         ...
 
-    def block(self) -> Values | None:
-        """Block until the step that was started is done, where others than the caller work at it; in any thread.
-
-        Returns its observations, the very array that `recv` will hand out, or None where nothing is known yet.
-        """
-        ...
-
     def recv(self) -> RawStep:
         """Wait for the step that was started."""
         ...

@@ -66,14 +66,6 @@ class TrainingEnvs(Protocol):
         """Start a step; the caller may do something else until `recv`."""
         ...
 
-    def block(self) -> Values | None:
-        """Block until the step that `send` started is done, where others than the caller work at it.
-
-        Changes nothing that can be seen; the one method that a second thread may call. Returns what `wait` will unless
-        an environment is reset, the very same array, or None where nothing is known yet.
-        """
-        ...
-
     def wait(self) -> Values:
         """Wait for the step that `send` started: ``[N, *obs]``, what the agent sees next and may already act on.
 

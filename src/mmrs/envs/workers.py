@@ -60,9 +60,6 @@ class WorkerStepper:
         """Hand the actions to the workers."""
         self._watched(lambda: self._envs.step_async(actions))
 
-    def block(self) -> Values | None:
-        """Left to `recv`, which watches over the workers."""
-
     def recv(self) -> RawStep:
         """Wait for all workers, at most the time limit."""
         obs, reward, terminated, truncated, info = self._watched(lambda: self._envs.step_wait(timeout=self._timeout))

@@ -7,27 +7,17 @@ import triton.language as tl
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def plus_plus(  # type: ignore[no-untyped-def]
-    table,
-    weight,
-    draws,
-    picks,
-    length,
-    sets,
-    k,
-    TRIALS: tl.constexpr,
-    ROOM: tl.constexpr,  # noqa: N803
-):
+def plus_plus(table, weight, draws, picks, length, sets, k, trials: tl.constexpr, room: tl.constexpr):  # type: ignore[no-untyped-def]
     """One program a set. Each turn draws candidates in proportion to the squared distance to what is picked so far,
     and takes the one that lowers the sum of it most."""
     own = tl.program_id(0)
-    place = tl.arange(0, ROOM)
-    trial = tl.arange(0, TRIALS)
+    place = tl.arange(0, room)
+    trial = tl.arange(0, trials)
     inside = place < length
     nearest = tl.load(weight + own * length + place, mask=inside, other=0.0)
     for turn in range(k):
         total = tl.cumsum(nearest, 0)
-        bound = tl.load(draws + (turn * sets + own) * TRIALS + trial) * tl.max(total, 0)
+        bound = tl.load(draws + (turn * sets + own) * trials + trial) * tl.max(total, 0)
         passed = (total[None, :] <= bound[:, None]) & inside[None, :]
         pick = tl.minimum(tl.sum(passed.to(tl.int32), 1), length - 1)
         row = table + (own * length + pick)[:, None].to(tl.int64) * length + place[None, :]
