@@ -41,11 +41,11 @@ def _plus_plus(table: Values, draws: Values, rounding: Values) -> Values:
     nearest, few = np.ones(len(table), table.dtype), rounding.sum()  # more, and some state is farther than that
     for draw in draws:
         total = nearest.cumsum()
-        pick = np.minimum(total.searchsorted(draw * total[-1], "right"), len(table) - 1)
-        closer = table[pick]  # [trials, L]
+        pick = total[:-1].searchsorted(draw * total[-1], "right")  # the last place where rounding says none
+        closer = table.take(pick, 0)  # [trials, L]
         if picks:
             np.minimum(closer, nearest, out=closer)
-        sums = closer.sum(1)
+        sums = np.add.reduce(closer, 1)
         best = sums.argmin()
         nearest = closer[best]
         picks.append(pick[best])

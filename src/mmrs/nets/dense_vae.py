@@ -37,7 +37,9 @@ def _gradient(
     share, latent = 1.0 / len(x), noise.shape[1]
     encoded = encoder.values(x)
     mean, unbounded = encoded[-1][:, :latent], encoded[-1][:, latent:]
-    log_variance = np.minimum(np.maximum(unbounded, LOG_VARIANCE[0]), LOG_VARIANCE[1])
+    low, high = LOG_VARIANCE
+    bounded = unbounded.min() < low or unbounded.max() > high  # rare, and four passes to care for
+    log_variance = np.minimum(np.maximum(unbounded, low), high) if bounded else unbounded
     spread = np.exp(0.5 * log_variance)
     drawn, variance = spread * noise, spread * spread
     decoded = decoder.values(mean + drawn)
@@ -50,7 +52,9 @@ def _gradient(
     np.multiply(by_z, drawn, out=by_log_variance)
     by_log_variance += (variance - 1.0) * share
     by_log_variance *= 0.5
-    by_log_variance *= unbounded == log_variance  # beyond its bounds it does not move
+    if bounded:
+        by_log_variance *= unbounded == log_variance  # beyond its bounds it does not move
     encoder.pull(encoded, slope)
-    kl = 0.5 * (share * float(variance.sum() + (mean * mean).sum() - log_variance.sum()) - latent)
+    squares = np.vdot(spread, spread) + np.einsum("ij,ij->", mean, mean)
+    kl = 0.5 * (share * float(squares - log_variance.sum()) - latent)
     return kl, float(np.square(away).mean())
