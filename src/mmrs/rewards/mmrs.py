@@ -74,9 +74,10 @@ class MMRS(IntrinsicReward):
         if rollout.obs.is_cuda and self.config.clusters == "joint" and not self.config.batch_statistics:
             rollout = rollout.with_room(64)  # few different shapes, each one graph
             parts = (rollout.obs, rollout.final_obs, rollout.terminated, rollout.truncated, rollout.valid)
-            out = self._captured_score(*parts, *self._draw(rollout), *memory.values())
-            fairness, local, *new = (value.clone() for value in out)
-            return {"global": fairness, "local": local}, dict(zip(memory, new, strict=True))
+            names = list(self.initial_memory(1, torch.device("meta")))
+            out = self._captured_score(*parts, *self._draw(rollout), *(memory[name] for name in names))
+            fairness, local, *new = (value.clone() for value in out)  # the graph's own are overwritten by its next run
+            return {"global": fairness, "local": local}, dict(zip(names, new, strict=True))
         return self._score(rollout, memory, *self._draw(rollout))
 
     def _score_of_tensors(
@@ -86,7 +87,7 @@ class MMRS(IntrinsicReward):
         ends = {"terminated": terminated, "truncated": truncated}
         rollout = Rollout.unchecked(obs=obs, actions=terminated, final_obs=final_obs, valid=valid, **ends)
         noise, draws, *values = others
-        memory = dict(zip(self.initial_memory(1, obs.device), values, strict=True))
+        memory = dict(zip(self.initial_memory(1, torch.device("meta")), values, strict=True))
         terms, memory = self._score(rollout, memory, noise, draws)
         return (*terms.values(), *memory.values())
 
