@@ -133,9 +133,10 @@ class Rollout:
         return self
 
     def with_room(self, multiple: int) -> Rollout:
-        """The same with rows of nothing after `final_obs`, so that its `states` are a multiple of that number."""
-        room = -len(self.states) % multiple
-        final_obs = torch.cat([self.final_obs, self.final_obs.new_zeros(room, *self.final_obs.shape[1:])])
+        """The same with rows after `final_obs` that nobody visited: the number of states is then such a multiple."""
+        room = -self.num_states % multiple
+        # Of a real state: what is not of the space, a network may not be able to read.
+        final_obs = torch.cat([self.final_obs, self.obs[0, :1].expand(room, *self.obs.shape[2:])])
         return Rollout.unchecked(**{f.name: getattr(self, f.name) for f in fields(self)} | {"final_obs": final_obs})
 
     def to(self, device: torch.device | str) -> Rollout:
@@ -144,6 +145,11 @@ class Rollout:
         return self if all(moved[f.name] is getattr(self, f.name) for f in fields(self)) else Rollout(**moved)
 
     # --- states and transitions -------------------------------------------------------------------------------------
+
+    @property
+    def num_states(self) -> int:
+        """S: rows of `states`."""
+        return (self.num_steps + 1) * self.num_envs + len(self.final_obs)
 
     @cached_property
     def states(self) -> Tensor:
@@ -171,7 +177,7 @@ class Rollout:
     @cached_property
     def visited(self) -> Tensor:
         """``[S]`` bool: states that belong to a valid transition (not padding, nor a reset nobody has acted from)."""
-        mask = torch.zeros(len(self.states), dtype=torch.bool, device=self.device)
+        mask = torch.zeros(self.num_states, dtype=torch.bool, device=self.device)
         mask[self.before] = self.valid
         mask[self.after] |= self.valid  # a state is the successor of one step at most
         return mask

@@ -43,7 +43,7 @@ def test_numpy_and_torch_act_alike(action):
     fast = make_actor(ppo, ActingNetwork(ppo), STEPS, ENVS, torch.float32, torch.device("cpu"), shared=False)
     assert isinstance(fast, VectorActor)
     plain = Actor(ppo, ActingNetwork(ppo), STEPS, ENVS, torch.float32, torch.device("cpu"))
-    noise = torch.rand(STEPS, ENVS, ppo.network.action.size, generator=ppo.generator)
+    noise = ppo.network.noise((STEPS, ENVS), ppo.generator)
     for _ in range(2):  # the second rollout follows weights that have changed since the actors were made
         results = []
         for actor in (fast, plain):
@@ -83,3 +83,14 @@ def test_flat_weights_are_the_network_and_collect_its_gradient():
     assert not torch.equal(layers[0], before)
     ppo.network.load_state_dict({k: torch.zeros_like(v) for k, v in ppo.network.state_dict().items()})
     assert not ppo.weights.any()
+
+
+def test_the_noise_of_an_actor_draws_its_choices_in_proportion():
+    ppo = learner(VECTOR, spaces.Discrete(3))
+    noise = ppo.network.noise((100, 500), torch.Generator().manual_seed(0))
+    logits = torch.tensor([0.5, -1.0, 1.5])
+    actions = ppo.network.sample(logits.expand_as(noise).flatten(0, 1), noise.flatten(0, 1))
+    share = torch.bincount(actions.flatten(), minlength=3) / len(actions)
+    torch.testing.assert_close(share, logits.softmax(0), atol=1e-2, rtol=0)
+    numbers = learner(VECTOR, spaces.Box(-1.0, 1.0, (2,))).network.noise((100, 500), torch.Generator().manual_seed(0))
+    assert abs(float(numbers.mean())) < 0.02 and abs(float(numbers.std()) - 1.0) < 0.02

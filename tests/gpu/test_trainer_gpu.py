@@ -1,15 +1,18 @@
 """The fast path on a GPU: captured graphs and transfers that nobody waits for give what plain calls give."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 
+from mmrs.agents.advantages import MixingConfig, mixed_advantages
 from mmrs.experiments.build import build_trainer
 from mmrs.experiments.presets import default_config
 from mmrs.functional import clustering, clustering_gpu
+from mmrs.nets.capture import Captured
 from mmrs.nets.conv_inference import ConvInference
 from mmrs.nets.transfer import as_words, copy_words, fetched, seen_from, to_device
 from mmrs.rewards import make
@@ -39,7 +42,7 @@ def a_rollout(seed, steps=16, envs=4, ends=2):
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.int64])
-@pytest.mark.parametrize("shape", [(2, 4, 84, 84), (3, 5), (2, 1)])
+@pytest.mark.parametrize("shape", [(2, 4, 84, 84), (3, 5), (2, 1), (8, 3)])
 def test_the_memory_of_the_host_is_read_and_written_in_place(dtype, shape):
     there = torch.randint(0, 200, shape).to(dtype).pin_memory()
     seen = seen_from(GPU, there)
@@ -52,7 +55,7 @@ def test_the_memory_of_the_host_is_read_and_written_in_place(dtype, shape):
     assert as_words(seen).data_ptr() == seen.data_ptr()
 
 
-def test_a_transfer_does_not_wait_and_does_not_lose():
+def test_transfers_behind_other_work_lose_nothing():
     busy = torch.randn(4096, 4096, device=GPU)
     for _ in range(20):
         busy = busy @ busy
@@ -93,6 +96,8 @@ def test_what_is_kept_is_what_was_seen_and_done(groups):
         with torch.no_grad():
             parameters, values = trainer.ppo.forward(rollout.obs[:-1].flatten(0, 1))
             _, next_values = trainer.ppo.forward(rollout.states[rollout.after].flatten(0, 1))
+        log_prob, _ = trainer.ppo.network.log_prob(parameters, got.actions.flatten(0, 1))
+        torch.testing.assert_close(log_prob.view_as(got.log_prob), got.log_prob, rtol=2e-3, atol=2e-3)
         torch.testing.assert_close(values.view_as(got.values), got.values, rtol=2e-3, atol=2e-3)
         torch.testing.assert_close(next_values.view_as(got.values), got.next_values, rtol=2e-3, atol=2e-3)
         # The actions are those of the noise that was drawn, but where two were as good as equal.
@@ -123,6 +128,8 @@ def test_a_score_as_a_graph_is_the_score(options):
         # Latents that are near equal may fall into other clusters.
         assert float((terms["global"] - expected["global"]).abs().mean()) < 0.1 * float(expected["global"].abs().mean())
         assert memory.keys() == after.keys()
+        for name, value in after.items():
+            torch.testing.assert_close(memory[name], value, rtol=0.1, atol=0.1)
         for name, value in kept.items():
             torch.testing.assert_close(before[name], value, rtol=0, atol=0)  # what was handed out before stays
         bonus.update(rollout)
@@ -141,6 +148,32 @@ def test_the_start_of_kmeans_as_a_kernel_is_that_of_plain_calls(monkeypatch):
     by_calls = clustering._plus_plus(held, mask.float(), draws)
     torch.testing.assert_close(by_kernel, by_calls, rtol=0, atol=0)
     assert len(by_kernel[0].unique(dim=0)) == 64
+
+
+@pytest.mark.parametrize("mode", ["sum", "two_heads"])
+def test_advantages_as_a_graph_are_the_advantages(mode):
+    mixing = MixingConfig(mode, intrinsic_episodic=mode == "sum")
+    graph = Captured(partial(mixed_advantages, mixing=mixing, gamma=0.99, lam=0.95))
+    heads = 2 if mode == "two_heads" else 1
+    for seed in range(6):
+        generator = torch.Generator(GPU).manual_seed(seed)
+        terminated, truncated = torch.rand(2, 20, 3, generator=generator, device=GPU) < 0.1
+        reward, bonus = torch.randn(2, 20, 3, generator=generator, device=GPU)
+        values = torch.randn(2, 20, 3, heads, generator=generator, device=GPU)
+        inputs = (terminated, truncated, torch.ones_like(terminated), reward, bonus, *values)
+        for one, other in zip(graph(*inputs), graph.function(*inputs), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("bonus", ["landmarks", "re3", "ride", "rnd", "mmrs"])
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1", "ALE/Alien-v5"])
+def test_every_bonus_trains_on_a_gpu(bonus, env_id):
+    config = default_config(env_id, bonus)
+    trainer = build_trainer(replace(config, device="cuda", num_steps=32, steps=5 * 32 * config.env.num_envs))
+    rows = list(trainer)
+    trainer.collector.close()
+    assert len(rows) == 5
+    assert all(np.isfinite(value) for row in rows for value in row.values())
 
 
 def test_graphs_learn_what_plain_calls_learn(monkeypatch):

@@ -19,18 +19,19 @@ from mmrs.spaces import observation_spec
 LATENT, VARIANCE = 5, 0.1
 
 
-def make():
+def make(latent=LATENT, bounded=True):
     torch.manual_seed(0)
-    vae = VAE(observation_spec(spaces.Box(-np.inf, np.inf, (6,), np.float32)), LATENT).eval().double()
-    with torch.no_grad():  # log variances on both sides of the upper bound
-        vae.encoder.heads.bias[-2:] = torch.tensor([9.99, 10.01])
-        vae.encoder.heads.weight[-2:] = 0.0
+    vae = VAE(observation_spec(spaces.Box(-np.inf, np.inf, (6,), np.float32)), latent).eval().double()
+    if bounded:
+        with torch.no_grad():  # log variances on both sides of the upper bound
+            vae.encoder.heads.bias[-2:] = torch.tensor([9.99, 10.01])
+            vae.encoder.heads.weight[-2:] = 0.0
     return vae, torch.optim.Adam(vae.parameters(), 1e-3, fused=True)
 
 
-def data(batches=3):
+def data(batches=3, latent=LATENT):
     torch.manual_seed(1)
-    return torch.randn(batches, 8, 6).double(), torch.randn(batches, 8, LATENT).double()
+    return torch.randn(batches, 8, 6).double(), torch.randn(batches, 8, latent).double()
 
 
 def train_by_graph(vae, optimizer, batches, noise):
@@ -46,11 +47,12 @@ def train_by_graph(vae, optimizer, batches, noise):
     return torch.tensor(measured).mean(0)
 
 
-def test_weights_moments_and_measurements_are_those_of_the_graph():
-    (vae, adam), (other, other_adam) = make(), make()
+@pytest.mark.parametrize(("latent", "bounded"), [(LATENT, True), (LATENT, False), (256, False), (256, True)])
+def test_weights_moments_and_measurements_are_those_of_the_graph(latent, bounded):
+    (vae, adam), (other, other_adam) = make(latent, bounded), make(latent, bounded)
     for _ in range(2):  # the second pass goes on from the first one's moments
-        measured = train_dense(vae, adam, *data(), VARIANCE)
-        wanted = train_by_graph(other, other_adam, *data())
+        measured = train_dense(vae, adam, *data(latent=latent), VARIANCE)
+        wanted = train_by_graph(other, other_adam, *data(latent=latent))
         torch.testing.assert_close(measured, wanted, check_dtype=False)
     torch.testing.assert_close(vae.state_dict(), other.state_dict())
     torch.testing.assert_close(adam.state_dict(), other_adam.state_dict())

@@ -131,7 +131,7 @@ class Actor:
         for _ in range(LOOKS):
             if not np.count_nonzero(self._words == PENDING):
                 return
-        torch.cuda.synchronize(self.device)  # also says what went wrong, where something has
+        torch.cuda.current_stream(self.device).synchronize()  # also says what went wrong, where something has
 
     def _step(self) -> Tensor:
         obs = fetched(self._seen)

@@ -17,7 +17,6 @@ from mmrs.agents.policy import ForEnv
 from mmrs.agents.ppo import PPO
 from mmrs.envs.training import Episodes, Step, TrainingEnvs
 from mmrs.errors import InputError
-from mmrs.functional.distributions import gumbel
 from mmrs.nets.capture import Captured
 from mmrs.nets.transfer import to_device
 from mmrs.rollout import Rollout
@@ -119,8 +118,9 @@ class Collector:
         """T steps of every environment."""
         self.network.refresh()
         self._finals, episodes = [], Episodes()
-        noise = self._noise().split([group.envs.num_envs for group in self.groups], 1)
-        for group, part in zip(self.groups, noise, strict=True):
+        noise = self.ppo.network.noise((self.num_steps, self.num_envs), self.ppo.generator)
+        parts = noise.split([group.envs.num_envs for group in self.groups], 1)
+        for group, part in zip(self.groups, parts, strict=True):
             group.begin(part)
         for _ in range(1, self.num_steps):
             for group in self.groups:
@@ -139,13 +139,6 @@ class Collector:
         if len(step.final_obs):
             self._finals.append(self.normaliser(step.final_obs) if self.normaliser else step.final_obs)
             extend(episodes, step.episodes)
-
-    def _noise(self) -> Tensor:
-        """All random numbers of a rollout at once, from the agent's own generator."""
-        shape, generator = (self.num_steps, self.num_envs, self.ppo.network.action.size), self.ppo.generator
-        if self.ppo.network.action.choices:
-            return gumbel(to_device(torch.rand(shape, generator=generator), self.device))
-        return to_device(torch.randn(shape, generator=generator), self.device)
 
     @torch.no_grad()
     def _collected(self, episodes: Episodes) -> Collected:
@@ -172,9 +165,9 @@ class Collector:
 
     def _last_obs(self, rollout: Rollout) -> Tensor:
         """The final row and the true last states; on a GPU padded to few different shapes, each one graph."""
-        obs = [rollout.obs[-1], rollout.final_obs]
+        last = rollout.obs[-1]
         room = -(self.num_envs + len(rollout.final_obs)) % 32 if self.device.type == "cuda" else 0
-        return torch.cat([*obs, obs[0].new_zeros(room, *obs[0].shape[1:])] if room else obs)
+        return torch.cat([last, rollout.final_obs, last[:1].expand(room, *last.shape[1:])])
 
     def _judge(self, parameters: Tensor, actions: Tensor, last_obs: Tensor) -> tuple[Tensor, Tensor]:
         """Log probabilities of actions, and values of observations that were not acted on."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -37,10 +38,12 @@ def learning_figures(returns: Tensor, values: Tensor, bonus_share: Tensor) -> Fi
 
 
 def as_numbers(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row with its tensors as numbers; waits for the work that gives them."""
-    numbers = dict(row)
-    tensors = {name: value for name, value in row.items() if isinstance(value, Tensor)}
-    for dtype in {value.dtype for value in tensors.values()}:
-        names = [name for name, value in tensors.items() if value.dtype == dtype]
-        numbers |= zip(names, torch.stack([tensors[name] for name in names]).tolist(), strict=True)
+    """The row with its tensors as numbers; waits for the work that gives them, once for each device and type."""
+    numbers = {name: value.item() if isinstance(value, np.generic) else value for name, value in row.items()}
+    alike: dict[object, list[str]] = {}
+    for name, value in row.items():
+        if isinstance(value, Tensor):
+            alike.setdefault((value.device, value.dtype), []).append(name)
+    for names in alike.values():
+        numbers |= zip(names, torch.stack([row[name].reshape(()) for name in names]).tolist(), strict=True)
     return numbers

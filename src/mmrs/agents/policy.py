@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mmrs.agents.normalise import ObsNormaliser
-from mmrs.functional.distributions import gumbel
 from mmrs.nets.actor_critic import ActorCritic
 from mmrs.spaces import ActionSpec, action_spec, observation_spec
 
@@ -57,10 +56,7 @@ class Policy:
         parameters, _ = self.network(self.observation.features(self.inputs(obs)))
         if deterministic:
             return self.for_env(self.network.mode(parameters).numpy())
-        if self.action.choices:
-            noise = gumbel(torch.rand(parameters.shape, generator=self.generator))
-        else:
-            noise = torch.randn(parameters.shape, generator=self.generator)
+        noise = self.network.noise((len(parameters),), self.generator)
         return self.for_env(self.network.sample(parameters, noise).numpy())
 
 

@@ -86,24 +86,28 @@ def _guess(size: int, dtype: torch.dtype) -> Tensor:
 def _plus_plus(held: Tensor, weight: Tensor, draws: Tensor) -> Tensor:
     """Centres ``[G, k, d]``: candidates drawn in proportion to the squared distance so far, the one that lowers it most
     taken (greedy k-means++)."""
+    lengths = held.square().sum(-1)  # [G, L]
+    if held.shape[1] > TABLE_STATES:
+        return _at(held, _picks(held, weight, draws, lengths, None))
+    table = _distances(held, held, lengths, lengths, weight)
+    by_kernel = pick_starts(table, weight, draws) if table.is_cuda and table.dtype == torch.float32 else None
+    return _at(held, _picks(held, weight, draws, lengths, table) if by_kernel is None else by_kernel)
+
+
+def _picks(held: Tensor, weight: Tensor, draws: Tensor, lengths: Tensor, table: Tensor | None) -> Tensor:
+    """The places ``[G, k]`` of `_plus_plus`; `table` holds all distances ``[G, L, L]`` where they fit."""
     sets, length, _ = held.shape
     number = torch.arange(sets, device=held.device).unsqueeze(1)  # [G, 1]
-    lengths = held.square().sum(-1)  # [G, L]
     # Rows are picked by `index_select` from flattened tables: several times faster than indexing with two axes.
-    table = _distances(held, held, lengths, lengths, weight) if length <= TABLE_STATES else None
-    if table is not None and table.is_cuda and table.dtype == torch.float32:
-        index = pick_starts(table, weight, draws)
-        if index is not None:
-            return _at(held, index)
-    table = table if table is None else table.flatten(0, 1)
+    rows = None if table is None else table.flatten(0, 1)
     nearest = weight
     picks: list[Tensor] = []
     bests: list[Tensor] = []
     for draw in draws.to(held.dtype):  # [G, trials]
         total = nearest.cumsum(1)
         pick = _first_above(total, draw * total[:, -1:])
-        if table is not None:
-            closer = table.index_select(0, _row_of(pick, number, length)).view(sets, -1, length)
+        if rows is not None:
+            closer = rows.index_select(0, _row_of(pick, number, length)).view(sets, -1, length)
         else:
             closer = _distances(held[number, pick], held, lengths.gather(1, pick), lengths, weight)
         closer = torch.minimum(nearest.unsqueeze(1), closer) if picks else closer  # [G, trials, L]
@@ -111,7 +115,7 @@ def _plus_plus(held: Tensor, weight: Tensor, draws: Tensor) -> Tensor:
         nearest = closer.flatten(0, 1).index_select(0, best)
         picks.append(pick.flatten())
         bests.append(best)
-    return _at(held, torch.stack(picks, 1).gather(0, torch.stack(bests, 1)))
+    return torch.stack(picks, 1).gather(0, torch.stack(bests, 1))
 
 
 def _at(held: Tensor, index: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from typing import Any
 
@@ -23,8 +24,9 @@ def pick_starts(table: Tensor, weight: Tensor, draws: Tensor) -> Tensor | None:
     k, sets, trials = draws.shape
     length = weight.shape[1]
     picks = torch.empty(sets, k, dtype=torch.int64, device=table.device)
-    room = 1 << (length - 1).bit_length()
-    kernel[(sets,)](table, weight, draws, picks, length, sets, k, trials, room, num_warps=min(32, max(4, room // 64)))
+    room = max(16, 1 << (length - 1).bit_length())
+    inputs = (part.contiguous() for part in (table, weight, draws))
+    kernel[(sets,)](*inputs, picks, length, sets, k, trials, room, num_warps=min(32, max(4, room // 64)))
     return picks
 
 
@@ -33,10 +35,13 @@ def _kernel() -> Any:
     """The compiled kernel, None without Triton (which torch brings along on Linux) or a compiler for it to use."""
     try:
         from mmrs.functional.clustering_triton import plus_plus  # noqa: PLC0415
-
+    except ImportError:
+        return None
+    try:
         one = torch.ones(1, 1, device="cuda")
         picks = torch.empty(1, 1, dtype=torch.int64, device="cuda")
         plus_plus[(1,)](one, one, one, picks, 1, 1, 1, 1, 16, num_warps=4)
-    except Exception:  # whatever is missing there, the calls of torch do the same
+    except Exception as error:  # whatever is missing there, the calls of torch do the same
+        warnings.warn(f"Triton does not work here ({error!r}): k-means on the GPU takes longer.", stacklevel=2)
         return None
     return plus_plus

@@ -13,6 +13,7 @@ from mmrs.functional.distributions import (
     choice_slope,
     gaussian_log_prob,
     gaussian_slope,
+    gumbel,
     sample_choices,
 )
 from mmrs.nets.blocks import block_kernel, divides, image_blocks
@@ -20,6 +21,7 @@ from mmrs.nets.dense import DenseViews, TanhLayers
 from mmrs.nets.encoders import PIXEL_SCALE
 from mmrs.nets.init import orthogonal
 from mmrs.nets.pull import add_gradient, with_pull
+from mmrs.nets.transfer import to_device
 from mmrs.spaces import ActionSpec, ObservationSpec
 
 PullBoth = Callable[[Tensor, Tensor], object]
@@ -61,10 +63,12 @@ class ActorCritic(nn.Module):
         x = self.trunk(x)
         return self.policy(x), self.value(x)
 
-    @property
-    def noise_size(self) -> int:
-        """Random numbers one action takes."""
-        return self.action.size
+    def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        """What `sample` takes for actions of some shape, ``[*shape, A]``: drawn on the CPU, on the network's device."""
+        whole, device = (*shape, self.action.size), self.log_std.device
+        if self.action.choices:
+            return gumbel(to_device(torch.rand(whole, generator=generator), device))
+        return to_device(torch.randn(whole, generator=generator), device)
 
     def sample(self, parameters: Tensor, noise: Tensor) -> Tensor:
         """Actions ``[B, ...]``: choices from 0, or numbers; `noise` is Gumbel for choices and normal for numbers."""

@@ -13,6 +13,9 @@ from torch import Tensor
 EAGER_CALLS = 3
 """Real calls before the capture, which libraries and the allocator need to settle."""
 
+MOST_GRAPHS = 8
+"""Sets of shapes that get a graph. Each holds all its memory for good, so that ever new shapes would use it up."""
+
 
 class Captured:
     """A function of tensors that is replayed as one CUDA graph once it was called a few times with these shapes.
@@ -49,6 +52,9 @@ class Captured:
             self._calls[shapes] += 1
             with _numerics(self.coarse):
                 return _aside(self.function, inputs)
+        if shapes not in self._graphs and len(self._graphs) >= MOST_GRAPHS:
+            with _numerics(self.coarse):
+                return self.function(*inputs)
         if shapes not in self._graphs:
             with _numerics(self.coarse):
                 self._graphs[shapes] = self._capture(inputs)

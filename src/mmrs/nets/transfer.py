@@ -45,9 +45,12 @@ def copy_words(source: Tensor, place: Tensor) -> None:
 
 
 def as_words(values: Tensor, leading: int = 1) -> Tensor:
-    """The same memory with all but the leading axes as one of whole words, of eight bytes where they fit in."""
+    """The same memory, all but the leading axes as one of words, the longest that fit: each is written at once."""
     flat = values.view(*values.shape[:leading], -1).view(torch.uint8)
-    return flat.view(torch.int64) if flat.shape[-1] % 8 == 0 else flat
+    for word in (torch.int64, torch.int32):
+        if flat.shape[-1] % word.itemsize == 0:
+            return flat.view(word)
+    return flat
 
 
 class _Mapped:

@@ -20,7 +20,8 @@ Memory = dict[str, Any]
 Terms = dict[str, Tensor]
 """Parts of a reward by name, each ``[T, N]``; the reward is their sum."""
 Metrics = dict[str, Any]
-"""What an update measured: numbers by name (on a GPU, while an update is under way, tensors of one number)."""
+"""What an update measured: numbers by name (on a GPU, while an update is under way, tensors of one number that no later
+update overwrites: they may be read when the next one has begun)."""
 
 
 class IntrinsicReward(nn.Module):

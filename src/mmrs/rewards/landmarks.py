@@ -153,7 +153,7 @@ class LandmarkFairness(IntrinsicReward):
             label, _ = nearest(x, self.embedded, self.taken)
             paid = label[rollout.after[rollout.valid]]
             self.mass += torch.bincount(paid, minlength=self.config.k)
-        return metrics | {"landmarks": self.taken.sum(), "landmark_merges": torch.tensor(merges)}
+        return metrics | {"landmarks": self.taken.sum(), "landmark_merges": merges}
 
     def _learn_scale(self, rollout: Rollout) -> None:
         norm = self.embedding.norm

@@ -85,7 +85,8 @@ class MMRS(IntrinsicReward):
     ) -> tuple[Tensor, ...]:
         """`_score` as a function of tensors alone: `others` are noise, draws and what the memory holds."""
         ends = {"terminated": terminated, "truncated": truncated}
-        rollout = Rollout.unchecked(obs=obs, actions=terminated, final_obs=final_obs, valid=valid, **ends)
+        no_actions = terminated  # the score reads none
+        rollout = Rollout.unchecked(obs=obs, actions=no_actions, final_obs=final_obs, valid=valid, **ends)
         noise, draws, *values = others
         memory = dict(zip(self.initial_memory(1, torch.device("meta")), values, strict=True))
         terms, memory = self._score(rollout, memory, noise, draws)
@@ -96,8 +97,8 @@ class MMRS(IntrinsicReward):
         generator = torch.Generator()
         generator.set_state(self.generator.get_state())  # a copy: scoring must not advance the module's own
         config, device = self.config, rollout.device
-        shape = (len(rollout.states), self.vae.latent_dim)
-        noise = _noise(shape, generator, device) if config.latent == "sample" else torch.empty(shape[0], 0).to(device)
+        shape = (rollout.num_states, self.vae.latent_dim if config.latent == "sample" else 0)
+        noise = _noise(shape, generator, device) if shape[1] else torch.empty(shape, device=device)
         sets = 1 if config.clusters == "joint" else rollout.num_envs
         return noise, to_device(draw_starts(sets, config.k, generator), device)
 
