@@ -19,7 +19,7 @@ def kmeans_of_one(x: Tensor, draws: Tensor, iterations: int) -> Tensor:
     table = torch.cat([-2.0 * x, lengths, ones], 1) @ torch.cat([x, ones, lengths], 1).t()
     # Each state's own: one far off must not make all others look alike.
     rounding = (16.0 * torch.finfo(x.dtype).eps * lengths[:, 0]).numpy()
-    picks = _plus_plus(table.clamp_min_(0.0).numpy(), draws.to(x.dtype).numpy(), rounding)
+    picks = _plus_plus(table.numpy(), draws.to(x.dtype).numpy(), rounding)
     points = torch.cat([x, ones], 1)  # their sums over a cluster give its size as well
     centres = points.numpy()[picks]
     labels = _nearest(points, centres)
@@ -47,7 +47,7 @@ def _plus_plus(table: Values, draws: Values, rounding: Values) -> Values:
             np.minimum(closer, nearest, out=closer)
         sums = np.add.reduce(closer, 1)
         best = sums.argmin()
-        nearest = closer[best]
+        nearest = np.maximum(closer[best], 0.0)  # of two states that are one, rounding may leave less
         picks.append(pick[best])
         if sums[best] <= few and (nearest <= rounding).all():
             break
