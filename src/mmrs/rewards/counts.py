@@ -14,7 +14,8 @@ from mmrs.rewards.base import IntrinsicReward, Memory, Terms
 from mmrs.rewards.jfi import require_states
 from mmrs.rewards.options import require_choice, require_finite
 from mmrs.rewards.visits import CountedVisits, Scope, count_visits, initial_counts
-from mmrs.rollout import Rollout, VisitSlots
+from mmrs.rollout import Rollout
+from mmrs.segments import VisitSlots
 
 Form = Literal["bonus", "penalty", "entropy", "coverage", "decay"]
 

@@ -18,7 +18,8 @@ from mmrs.rewards.embeddings import Embedding, InverseEmbedding, RandomEmbedding
 from mmrs.rewards.landmark_config import resolve
 from mmrs.rewards.learning import adam, decay_learning_rate, gradient_step
 from mmrs.rewards.visits import CountedVisits, count_visits, initial_counts
-from mmrs.rollout import Rollout, VisitSlots
+from mmrs.rollout import Rollout
+from mmrs.segments import VisitSlots
 
 REMEMBERED_UPDATES = 32
 """Updates over which counts of a running episode follow their landmarks; older ones are dropped."""

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from mmrs.functional.fairness import VisitCurve, visit_curve
 from mmrs.rewards.base import Memory
-from mmrs.rollout import Rollout, VisitSlots
+from mmrs.rollout import Rollout
+from mmrs.segments import VisitSlots
 
 Scope = Literal["episode", "life"]
 
