@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from mmrs.functional.ppo import clipped_policy_loss, clipped_value_loss
+from mmrs.functional.ppo_gpu import OldPolicy, choice_slopes, clipped_adam
 from mmrs.nets.actor_critic import ActorCritic, WithPull
 from mmrs.nets.capture import Captured, set_learning_rate
 from mmrs.nets.flat import flatten_parameters
@@ -84,6 +85,8 @@ class PPO:
             [self.weights], config.learning_rate, eps=config.adam_eps, fused=fused, foreach=False
         )
         self._batch: Batch | None = None
+        # What the kernel knows: a single choice, and advantages that need no other of the minibatch.
+        self._one_kernel = len(network.action.choices) == 1 and config.normalise_advantages != "minibatch"
         self._with_pull: WithPull = network.with_pull
         self._captured_step = Captured(self._step, coarse=True)
 
@@ -130,30 +133,50 @@ class PPO:
     @torch.no_grad()
     def _step(self, index: Tensor) -> Tensor:
         """One gradient step on a minibatch; returns its measurements."""
-        batch, config = self._batch, self.config
-        assert batch is not None
-        actions, share = batch.actions[index], 1.0 / len(index)
-        with torch.autocast(index.device.type, torch.bfloat16, enabled=config.bf16):
+        batch = self._batch
+        assert batch is not None and self.weights.grad is not None
+        with torch.autocast(index.device.type, torch.bfloat16, enabled=self.config.bf16):
             parameters, values, pull = self._with_pull(self.network.features(batch.obs[index]))
+        self.weights.grad.zero_()
+        by_parameters, by_values, measured = self._slopes(parameters, values, batch, index)
+        pull(by_parameters, by_values)
+        norm = self._move()
+        return torch.cat([measured.mean(1), norm.view(1)])
+
+    def _slopes(self, parameters: Tensor, values: Tensor, batch: Batch, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Slopes of the objective by what the network says of a minibatch, and five measurements of each transition."""
+        config, share = self.config, 1.0 / len(index)
+        bound = config.clip if config.clip_values else None
+        if parameters.is_cuda and self._one_kernel:
+            old = OldPolicy(batch.actions, batch.log_prob, batch.values, batch.returns, batch.advantages)
+            weights = {"entropy_weight": config.entropy_weight, "value_weight": config.value_weight}
+            found = choice_slopes(parameters, values, old, index, clip=config.clip, value_clip=bound, **weights)
+            if found is not None:
+                return found
+        actions, advantages = batch.actions[index], batch.advantages[index]
+        if config.normalise_advantages == "minibatch":
+            advantages = standardised(advantages)
         log_prob, entropy = self.network.log_prob(parameters, actions)
         log_ratio = log_prob - batch.log_prob[index]
         ratio = log_ratio.exp()
-        advantages = batch.advantages[index]
-        if config.normalise_advantages == "minibatch":
-            advantages = standardised(advantages)
         policy_loss, by_log_prob = clipped_policy_loss(ratio, advantages, config.clip)
-        bound = config.clip if config.clip_values else None
         value_loss, by_values = clipped_value_loss(values, batch.values[index], batch.returns[index], bound)
-        assert self.weights.grad is not None
-        self.weights.grad.zero_()
         by_entropy = -config.entropy_weight * share
         by_parameters = self.network.pull_log_prob(parameters, actions, by_log_prob * share, by_entropy)
-        pull(by_parameters, by_values * (config.value_weight * share))
-        norm = self._clip_gradient()
-        self.optimizer.step()
         kl = ratio - 1.0 - log_ratio  # unbiased and never negative
         outside = ((ratio - 1.0).abs() > config.clip).float()
-        return torch.cat([torch.stack([policy_loss, value_loss.sum(1), entropy, kl, outside]).mean(1), norm.view(1)])
+        measured = torch.stack([policy_loss, value_loss.sum(1), entropy, kl, outside])
+        return by_parameters, by_values * (config.value_weight * share), measured
+
+    def _move(self) -> Tensor:
+        """Adam's step with a bounded gradient; returns the norm it had."""
+        if self.weights.is_cuda and self.config.grad_value_clip is None:
+            norm = clipped_adam(self.weights, self.optimizer, self.config.max_grad_norm)
+            if norm is not None:
+                return norm
+        norm = self._clip_gradient()
+        self.optimizer.step()
+        return norm
 
     def _clip_gradient(self) -> Tensor:
         """Bound the gradient; returns the norm it had."""

@@ -51,7 +51,8 @@ class Captured:
         if self._calls.setdefault(shapes, 0) < EAGER_CALLS:
             self._calls[shapes] += 1
             with _numerics(self.coarse):
-                return _aside(self.function, inputs)
+                # Copies, as the graph will read: kernels compiled for where they lie must be there before the capture.
+                return _aside(self.function, _copies(inputs))
         if shapes not in self._graphs and len(self._graphs) >= MOST_GRAPHS:
             with _numerics(self.coarse):
                 return self.function(*inputs)
@@ -65,7 +66,7 @@ class Captured:
         return output
 
     def _capture(self, inputs: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...], Any]:
-        held = tuple(x.clone(memory_format=torch.preserve_format) for x in inputs)
+        held = _copies(inputs)
         graph = torch.cuda.CUDAGraph()
         # Kernels of a graph keep the priority of the stream that they were captured on.
         with torch.cuda.graph(graph, stream=torch.cuda.Stream(priority=-1) if self.urgent else None):
@@ -90,6 +91,10 @@ def _numerics(coarse: bool) -> Iterator[None]:
         torch.backends.cudnn.benchmark, torch.backends.cuda.matmul.allow_tf32 = kept
 
 
+def _copies(inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return tuple(x.clone(memory_format=torch.preserve_format) for x in inputs)
+
+
 def _aside(function: Callable[..., Any], inputs: tuple[Tensor, ...]) -> Any:
     """Call on a stream of its own, as must be before a capture."""
     stream = torch.cuda.Stream()
@@ -110,3 +115,5 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
             group["lr"].fill_(rate)
         else:
             group["lr"], group["capturable"] = torch.tensor(rate, device=device), True
+            for state in (optimizer.state[p] for p in group["params"] if p in optimizer.state):
+                state["step"] = state["step"].to(device, torch.float32)  # restored from a CPU's
