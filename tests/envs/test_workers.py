@@ -2,7 +2,11 @@
 
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 import time
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -90,8 +94,29 @@ def test_a_worker_killed_from_outside_between_steps():
     assert envs.state()[0]["steps"] == 0  # what was known before is still there to be saved
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_closing_ends_all_workers_and_what_a_terminal_sends_does_not(number):
+@pytest.mark.parametrize("end", ["raise SystemExit(0)", "del envs", "envs.close()", "envs.send(np.array([2]))"])
+def test_workers_end_with_their_owner(end):
+    """Whether or not it closes them, and whatever they are at."""
+    script = f"""
+        import numpy as np
+        from mmrs.envs.replay import ReplayedEnvs
+        from mmrs.envs.workers import WorkerStepper
+        from tests.envs.test_workers import Troubled
+        envs = ReplayedEnvs(WorkerStepper([Troubled]), reseed_every=100)
+        envs.reset(0)
+        print(envs._stepper._envs.processes[0].pid, flush=True)
+        {end}
+    """
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
+    done = subprocess.run(
+        command, timeout=20, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=True
+    )
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(done.stdout), 0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGTERM])
+def test_closing_ends_all_workers_and_what_others_send_does_not(number):
     envs, processes = troubled()
     for process in processes:
         os.kill(process.pid, number)

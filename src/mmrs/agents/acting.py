@@ -100,6 +100,7 @@ class Actor:
         self._outbox = torch.zeros(num_envs, actions, dtype=kind, pin_memory=pinned)
         self._seen, self._chosen = seen_from(device, self._inbox), seen_from(device, self._outbox)
         self._words: Values = self._outbox.numpy().view(np.int32)
+        self._looks = 0
         self._done = torch.cuda.Event(blocking=True) if pinned and shared else None
         # Urgent: environments wait for it, while the bonus' training beside it has until the next rollout.
         self._graph = Captured(self._step, device=device, urgent=True)
@@ -114,24 +115,31 @@ class Actor:
         """Begin to act on the next step's observations; a GPU does so while the caller does something else."""
         np.copyto(self._inbox.numpy(), obs)
         self._words.fill(PENDING)
+        self._looks = 0
         self._graph()
         if self._done is not None:
             self._done.record()
+
+    def ready(self) -> bool:
+        """Whether `result` would return at once; True where only waiting can tell."""
+        if self._done is not None or self.device.type != "cuda":
+            return True
+        # Words that a kernel writes are seen before any event that follows them would be.
+        if not np.count_nonzero(self._words == PENDING):
+            return True
+        self._looks += 1
+        if self._looks < LOOKS:
+            return False
+        torch.cuda.current_stream(self.device).synchronize()  # also says what went wrong, where something has
+        return True
 
     def result(self) -> Values:
         """Actions ``[n, A]``, as sampled, for the observations given last; overwritten by the next step."""
         if self._done is not None:
             self._done.synchronize()
-        elif self.device.type == "cuda":
-            self._watch()
+        while not self.ready():
+            pass
         return self._outbox.numpy()
-
-    def _watch(self) -> None:
-        """Wait for the words that a kernel writes: they are seen before any event that follows them would be."""
-        for _ in range(LOOKS):
-            if not np.count_nonzero(self._words == PENDING):
-                return
-        torch.cuda.current_stream(self.device).synchronize()  # also says what went wrong, where something has
 
     def _step(self) -> Tensor:
         obs = fetched(self._seen)

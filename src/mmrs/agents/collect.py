@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mmrs.agents.acting import ActingNetwork, Actor, make_actor
+from mmrs.agents.acting import ActingNetwork, make_actor
+from mmrs.agents.at_once import at_once
+from mmrs.agents.group import Group, Written
 from mmrs.agents.normalise import ObsNormaliser
-from mmrs.agents.policy import ForEnv
 from mmrs.agents.ppo import PPO
-from mmrs.envs.training import Episodes, Step, TrainingEnvs
+from mmrs.envs.training import Episodes, TrainingEnvs
 from mmrs.errors import InputError
 from mmrs.nets.capture import Captured
 from mmrs.nets.transfer import to_device
@@ -42,46 +45,11 @@ class Collected:
     episodes: Episodes
 
 
-class Group:
-    """Environments that act and step together, and what a rollout holds of them."""
-
-    def __init__(self, envs: TrainingEnvs, actor: Actor, num_steps: int, normaliser: ObsNormaliser | None) -> None:
-        self.envs, self.actor, self.normaliser = envs, actor, normaliser
-        self.for_env = ForEnv(actor.ppo.network.action, envs.action_space)
-        self.obs: Values = np.zeros(0)
-        shape = (num_steps, envs.num_envs)
-        self.reward = np.zeros(shape, np.float32)
-        self.terminated, self.truncated = np.zeros(shape, bool), np.zeros(shape, bool)
-        self.taken: list[Values] = []
-
-    def see(self, obs: Values) -> None:
-        """What the environments show now."""
-        self.obs = self.normaliser.see(obs) if self.normaliser else obs
-
-    def begin(self, noise: Tensor) -> None:
-        """Start a rollout: act on the observation that the last one left."""
-        self.taken.clear()
-        self.actor.begin(noise)
-        self.actor.start(self.obs)
-        self.send()
-
-    def send(self) -> None:
-        """Let the environments take the actions that the actor has been asked for."""
-        action = self.for_env(self.actor.result())
-        self.envs.send(action)
-        self.taken.append(action)
-
-    def record(self) -> Step:
-        """Count and keep the step that has come last."""
-        step, t = self.envs.recv(), len(self.taken) - 1
-        self.reward[t], self.terminated[t], self.truncated[t] = step.reward, step.terminated, step.truncated
-        return step
-
-
 class Collector:
     """Steps environments with a policy; keeps the present observation between rollouts.
 
-    With several groups, the others step while the policy acts for one.
+    With several groups, the others step while the policy acts for one: in turn, or, where environments can be asked
+    whether they are done, as they come.
     """
 
     def __init__(
@@ -96,13 +64,14 @@ class Collector:
         self.ppo, self.num_steps, self.normaliser, self.device = ppo, num_steps, normaliser, device
         dtype = torch.float32 if normaliser else ppo.observation.dtype
         self.network = ActingNetwork(ppo)
-        self.groups = [
-            Group(e, make_actor(ppo, self.network, num_steps, e.num_envs, dtype, device, shared), num_steps, normaliser)
-            for e in groups
-        ]
         self.num_envs = sum(envs.num_envs for envs in groups)
+        self.written = Written.blank(num_steps, self.num_envs, groups[0].action_space, device)
+        columns = zip(*(one.split([envs.num_envs for envs in groups], 1) for one in self.written), strict=True)
+        self.groups = []
+        for envs, own in zip(groups, columns, strict=True):
+            actor = make_actor(ppo, self.network, num_steps, envs.num_envs, dtype, device, shared)
+            self.groups.append(Group(envs, actor, Written(*own), normaliser))
         self._judged = Captured(self._judge)
-        self._finals: list[Values] = []
 
     def start(self, seed: int) -> None:
         """Reset the environments."""
@@ -117,51 +86,50 @@ class Collector:
     def collect(self) -> Collected:
         """T steps of every environment."""
         self.network.refresh()
-        self._finals, episodes = [], Episodes()
         noise = self.ppo.network.noise((self.num_steps, self.num_envs), self.ppo.generator)
         parts = noise.split([group.envs.num_envs for group in self.groups], 1)
         for group, part in zip(self.groups, parts, strict=True):
             group.begin(part)
-        for _ in range(1, self.num_steps):
-            for group in self.groups:
-                group.see(group.envs.wait())
-                group.actor.start(group.obs)
-                self._record(group, episodes)  # while a GPU acts
-                group.send()
-        for group in self.groups:
-            group.see(group.envs.wait())
-            self._record(group, episodes)
-            group.actor.finish(group.obs)
-        return self._collected(episodes)
-
-    def _record(self, group: Group, episodes: Episodes) -> None:
-        step = group.record()
-        if len(step.final_obs):
-            self._finals.append(self.normaliser(step.final_obs) if self.normaliser else step.final_obs)
-            extend(episodes, step.episodes)
+        at_work = deque(self.groups)
+        while at_work:
+            group = at_work.popleft()
+            if group.ready():
+                group.advance()
+            if not group.finished:
+                at_work.append(group)
+        return self._collected()
 
     @torch.no_grad()
-    def _collected(self, episodes: Episodes) -> Collected:
-        groups, actors = self.groups, [group.actor for group in self.groups]
+    def _collected(self) -> Collected:
+        actors = [group.actor for group in self.groups]
+        reward, terminated, truncated, taken = self.written.on(self.device)
+        final_obs, episodes = self._ended()
         rollout = Rollout(
             obs=torch.cat([actor.obs for actor in actors], 1),
-            actions=self._joined([np.stack(g.taken) for g in groups]),
-            terminated=self._joined([g.terminated for g in groups]),
-            truncated=self._joined([g.truncated for g in groups]),
-            final_obs=self._joined(self._finals, 0) if self._finals else None,
+            actions=taken,
+            terminated=terminated,
+            truncated=truncated,
+            final_obs=final_obs,
         ).settle()
         actions = torch.cat([actor.actions for actor in actors], 1)
         parameters = torch.cat([actor.parameters for actor in actors], 1)
         values = torch.cat([actor.values for actor in actors], 1)
-        reward = self._joined([g.reward for g in groups])
         log_prob, last_values = self._judged(parameters.flatten(0, 1), actions.flatten(0, 1), self._last_obs(rollout))
         # Values of the true successors are known from the next step, but for last states and the final row.
         next_values = torch.cat([values.flatten(0, 1), last_values])[rollout.after]
         return Collected(rollout, actions, reward, log_prob.view_as(reward), values, next_values, episodes)
 
-    def _joined(self, parts: list[Values], axis: int = 1) -> Tensor:
-        """The groups' arrays as one, on the device."""
-        return to_device(torch.from_numpy(np.concatenate(parts, axis)), self.device)
+    def _ended(self) -> tuple[Tensor | None, Episodes]:
+        """True last states and what ended, step by step and group by group, in whichever order they came."""
+        came = sorted((t, i, k) for i, group in enumerate(self.groups) for k, (t, *_) in enumerate(group.ended))
+        ended = [self.groups[i].ended[k] for _, i, k in came]
+        episodes = Episodes()
+        for _, _, more in ended:
+            extend(episodes, more)
+        if not ended:
+            return None, episodes
+        last = np.concatenate([final_obs for _, final_obs, _ in ended])
+        return to_device(torch.from_numpy(last), self.device), episodes
 
     def _last_obs(self, rollout: Rollout) -> Tensor:
         """The final row and the true last states; on a GPU padded to few different shapes, each one graph."""
@@ -184,12 +152,17 @@ class Collector:
         """Continue from `state`, on freshly made environments."""
         if len(state["envs"]) != self.num_envs:
             raise InputError(f"the state is of {len(state['envs'])} environments, here are {self.num_envs}.")
-        first = 0
-        for group in self.groups:
-            own = slice(first, first + group.envs.num_envs)
-            group.envs.restore(state["envs"][own])
+        sizes = [group.envs.num_envs for group in self.groups]
+        firsts = np.cumsum([0, *sizes])
+        owns = [slice(first, first + size) for first, size in zip(firsts, sizes, strict=False)]
+        calls = [partial(group.envs.restore, state["envs"][own]) for group, own in zip(self.groups, owns, strict=True)]
+        if all(group.apart for group in self.groups):
+            at_once(calls)  # each may have many steps to replay
+        else:  # what an environment opens may be for one thread only
+            for call in calls:
+                call()
+        for group, own in zip(self.groups, owns, strict=True):
             group.obs = np.array(state["obs"][own])
-            first = own.stop
 
     def close(self) -> None:
         """Close the environments."""

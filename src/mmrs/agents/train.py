@@ -77,6 +77,7 @@ class Trainer:
         self.memory: Memory | None = None
         self.bonus_metrics: Row = {}
         self.beside = torch.cuda.Stream() if device.type == "cuda" else None
+        self.learned = torch.cuda.Event(blocking=True) if device.type == "cuda" and shared else None
         self.under_way: Collected | None = None
         self.ppo = PPO(network, observation, ppo, generator)
         self._mix = Captured(partial(mixed_advantages, mixing=mixing, gamma=ppo.gamma, lam=ppo.gae_lambda))
@@ -104,6 +105,7 @@ class Trainer:
             trained = self._update_bonus(got)
             self.updates += 1
             measured = self._measurements(got, reward, terms, result)
+            self._rest()
             row = as_numbers({**learned, **trained, **measured})
             self._refuse_non_finite(row)
             seconds = time.perf_counter() - began
@@ -154,6 +156,12 @@ class Trainer:
         self._wait_for_bonus()
         terms, self.memory = self.bonus.compute_terms(got.rollout, self.memory)
         return terms
+
+    def _rest(self) -> None:
+        """On a shared machine, sleep until the GPU has learned: whoever asks it for numbers keeps a core busy."""
+        if self.learned is not None:
+            self.learned.record()
+            self.learned.synchronize()
 
     # --- measurements -----------------------------------------------------------------------------------------------
 

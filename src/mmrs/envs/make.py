@@ -40,8 +40,8 @@ def make_envs(
         sticky: Atari only: chance that the emulator repeats the last action.
         obs_type: Room worlds only: "features" or "image".
         threads: Atari only: threads of the emulator; None leaves the choice to it.
-        vectorization: "sync" steps in this process, "async" in one worker per environment; Atari has its own threads,
-            and the room worlds are compiled.
+        vectorization: "sync" steps in this process, "async" in one worker per environment; Atari has its own threads
+            (`mmrs.envs.apart` is for processes), and the room worlds are compiled.
         step_timeout: Seconds after which a worker that does not answer is an error.
         reseed_every: Steps after which each environment gets a seeded reset at its next game over; bounds the time
             that `restore` takes. None: 50,000 for Atari, where such a reset is slow, and 10,000 elsewhere.

@@ -88,6 +88,9 @@ class ReplayedEnvs:
         self._stepper.send(checked)
         self._pending = checked
 
+    def ready(self) -> None:
+        """Only `wait` can tell whether a step is done."""
+
     def wait(self) -> Values:
         """Wait for the step that `send` started: what the agent sees next, before the step is counted."""
         if self._pending is None:

@@ -63,6 +63,9 @@ class RoomsEnvs:
         self._refuse_under_way()
         self._actions = actions
 
+    def ready(self) -> None:
+        """Only `wait` can tell whether a step is done."""
+
     def wait(self) -> Values:
         """Step; what the agent sees next."""
         if self._actions is None:

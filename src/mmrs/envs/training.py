@@ -66,6 +66,10 @@ class TrainingEnvs(Protocol):
         """Start a step; the caller may do something else until `recv`."""
         ...
 
+    def ready(self) -> bool | None:
+        """Whether `wait` would return at once; None where only `wait` can tell."""
+        ...
+
     def wait(self) -> Values:
         """Wait for the step that `send` started: ``[N, *obs]``, what the agent sees next and may already act on.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import signal
 from collections.abc import Callable, Sequence
 from multiprocessing import connection
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
 from mmrs.envs.in_process import picture
+from mmrs.envs.process_ends import end_with, leave_signals_to_owner
 from mmrs.envs.stepping import RawStep, reported_numbers
 from mmrs.envs.training import Values
 from mmrs.errors import EnvironmentFault
@@ -41,6 +41,7 @@ class WorkerStepper:
             shared_memory=True,
             autoreset_mode=AutoresetMode.SAME_STEP,
         )
+        self._end = end_with(self, self._envs.processes)
         self.num_envs = self._envs.num_envs
         self.observation_space = self._envs.single_observation_space
         self.action_space = self._envs.single_action_space
@@ -115,10 +116,7 @@ class WorkerStepper:
         return f"A worker failed: {type(error).__name__}: {error}"
 
     def _kill(self) -> None:
-        # SIGKILL, not SIGTERM: a worker that hangs inside a simulator does not read its signals.
-        for process in self._envs.processes:
-            process.kill()
-            process.join()
+        self._end()
         for pipe in self._envs.parent_pipes:
             if pipe is not None:
                 pipe.close()
@@ -128,11 +126,7 @@ class WorkerStepper:
 def _in_worker(make: Callable[[], gym.Env[Any, Any]], owner: int) -> gym.Env[Any, Any]:
     """Make an environment; AsyncVectorEnv also makes one in the owner's process, to read its spaces."""
     if os.getpid() != owner:
-        # Ctrl-C and the end of a terminal reach the whole process group: the owner decides what they mean, and workers
-        # inherit none of the owner's own handlers.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        leave_signals_to_owner()
     return make()
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import ast
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 
 from mmrs.agents.train import Trainer
+from mmrs.envs.apart import apart, can_be_apart
 from mmrs.envs.make import family, make_envs
 from mmrs.envs.training import TrainingEnvs
 from mmrs.errors import InputError
 from mmrs.experiments.config import BonusConfig, EnvConfig, TrainConfig
 from mmrs.experiments.config_check import check
+from mmrs.experiments.cores import usable_cores
 from mmrs.experiments.threads import use_threads
 from mmrs.rewards import IntrinsicReward, Scaled, Weighted, make
 from mmrs.rewards.registry import settings
@@ -143,8 +146,7 @@ def build_trainer(config: TrainConfig) -> Trainer:
 
 def build_groups(config: EnvConfig, device: torch.device) -> list[TrainingEnvs]:
     """The environments in groups of equal size: while some step, the policy acts for others."""
-    spread = device.type == "cuda" and family(config.id) == "atari" and config.num_envs % 4 == 0
-    groups = config.groups or (4 if spread and config.threads is None else 1)
+    in_processes, groups = _spread(config, device)
     if config.num_envs % groups:
         raise InputError(f"env.groups is {groups}, expected a divisor of env.num_envs ({config.num_envs}).")
     if groups > 1 and (config.normalise or family(config.id) == "rooms"):
@@ -155,4 +157,28 @@ def build_groups(config: EnvConfig, device: torch.device) -> list[TrainingEnvs]:
         )
     size = config.num_envs // groups
     each = replace(config, threads=None if config.threads is None else max(1, config.threads // groups))
-    return [build_envs(each, num_envs=size, first_index=i * size) for i in range(groups)]
+    makers = [partial(build_envs, each, num_envs=size, first_index=i * size) for i in range(groups)]
+    return list(apart(makers, config.step_timeout)) if in_processes else [make() for make in makers]
+
+
+def _spread(config: EnvConfig, device: torch.device) -> tuple[bool, int]:
+    """Whether groups of games get processes, and how many groups there are.
+
+    On a CPU the number depends on the configuration alone: in other numbers of groups, pictures give other roundings.
+    """
+    games = family(config.id) == "atari"
+    asked = games and config.vectorization == "async"
+    if asked and not can_be_apart():
+        raise InputError("env.vectorization is async, but this system or process cannot start others. Leave it out.")
+    if config.groups is not None:
+        return asked, config.groups
+    if not games or device.type != "cuda" or config.threads is not None or config.normalise:
+        return asked, 1
+    # A core for each game, one for the trainer and one to spare: they look for each other's signs all the time.
+    in_processes = asked or (can_be_apart() and usable_cores() >= config.num_envs + 2)
+    return in_processes, _most_groups(config.num_envs, 8 if in_processes else 4)
+
+
+def _most_groups(num_envs: int, most: int) -> int:
+    """The largest number of equal groups; more than `most` would wait for each other's turns."""
+    return max(groups for groups in range(1, most + 1) if num_envs % groups == 0)

@@ -27,11 +27,13 @@ class EnvConfig:
     threads: int | None = None
     """Atari: threads that step the games; None: ale-py chooses."""
     groups: int | None = None
-    """Groups that step and act in turn, so that neither waits for the other; None: four for Atari on a GPU, where the
-    games have threads of their own, and one elsewhere or where `threads` is given. Games go the same way in any number
-    of groups, so a run of a GPU may be resumed without one."""
+    """Groups that step and act by themselves, so that none waits for another. None: one; but for Atari on a GPU up to
+    eight, each in a process of its own, if there are at least two cores more than games, and else up to four in
+    threads. A number keeps Atari in threads, unless `vectorization` is async; so does `threads`, in one group. Games go
+    the same way in any number of groups, so a run of a GPU may be resumed without one."""
     vectorization: Literal["sync", "async"] = "sync"
-    """Step Bullet and other games in this process, or in one process each."""
+    """Step Bullet and other games in this process, or in one process each; Atari games in threads of this process (but
+    see `groups`), or in one process a group."""
     step_timeout: float = 30.0
     """Seconds after which a step in another process counts as hung."""
     reseed_every: int | None = None

@@ -64,8 +64,7 @@ def train_side_by_side(config: TrainConfig, methods: Sequence[str], seeds: int =
     settings = {"steps": config.steps, "seeds": seeds, "games": [config.env.id], "methods": list(methods)}
     enter(folder, Plan(SCHEMA, "compare", mmrs.__version__, task.command, settings, cells), CONFIGS)
     schedule = Schedule(folder, cells, retries=0)
-    jobs = max(1, min(usable_cores() // config.threads, len(cells)))
-    engine = LocalEngine(task, jobs, Resources(config.threads, 0.0))
+    engine = LocalEngine(task, _jobs(config, len(cells)), Resources(config.threads, 0.0))
     try:
         display = Display({c.name: config.steps for c in cells}, quiet=config.quiet)
         with StopSignals(display.announce) as stop, display:
@@ -79,6 +78,11 @@ def train_side_by_side(config: TrainConfig, methods: Sequence[str], seeds: int =
     return _conclude(schedule, config, cells)
 
 
+def _jobs(config: TrainConfig, runs: int) -> int:
+    """Runs at a time."""
+    return max(1, min(usable_cores() // config.threads, runs))
+
+
 def make_cells(config: TrainConfig, methods: Sequence[str], seeds: int) -> tuple[Cell, ...]:
     """One run a method and seed."""
     if not methods:
@@ -90,11 +94,16 @@ def make_cells(config: TrainConfig, methods: Sequence[str], seeds: int) -> tuple
             raise InputError(f"there is no method {method!r} to compare. {near_matches(method, METHODS)}")
     _refuse_idle_options(config, methods)
     check(config)
+    # Runs share the machine well only where they count threads.
+    runs = seeds * len(set(methods))
+    several = runs > 1 and config.env.threads is None
+    share = max(config.threads, usable_cores() // _jobs(config, runs))
+    env = replace(config.env, threads=share) if several else config.env
     cells = []
     for seed in range(config.seed, config.seed + seeds):
         for method in dict.fromkeys(methods):
             name = plain_name(method, str(seed))
-            run = replace(config, bonus=_bonus(config, method), seed=seed, root=Path(), name=name, quiet=True)
+            run = replace(config, env=env, bonus=_bonus(config, method), seed=seed, root=Path(), name=name, quiet=True)
             cells.append(Cell(name, "train", config.env.id, method, seed, to_json(run)))
     return tuple(cells)
 

@@ -10,7 +10,7 @@ import os
 import queue
 import sys
 import threading
-from typing import Any
+from typing import Any, TextIO
 
 from mmrs.experiments.sweep.engine import run_task
 
@@ -19,15 +19,17 @@ def main() -> None:
     """Work until the input ends."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever prints must not talk into the answers
+    # A process forked from this one first closes `sys.stdin`, and would wait for whoever reads it.
+    requests, sys.stdin = os.fdopen(os.dup(0)), open(os.devnull)  # noqa: PTH123, SIM115 (for good)
     jobs: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(jobs,), daemon=True).start()
+    threading.Thread(target=_listen, args=(requests, jobs), daemon=True).start()
     while True:
         job = jobs.get()
         answers.write(json.dumps(run_task(**job)) + "\n")
 
 
-def _listen(jobs: queue.SimpleQueue[dict[str, Any]]) -> None:
-    for line in sys.stdin:
+def _listen(requests: TextIO, jobs: queue.SimpleQueue[dict[str, Any]]) -> None:
+    for line in requests:
         jobs.put(json.loads(line))
     os._exit(0)  # at once, in the middle of anything: run folders are made for that
 
