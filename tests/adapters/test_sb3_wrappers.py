@@ -85,7 +85,7 @@ def test_box_actions_are_shown_as_the_environment_got_them(when: str) -> None:
 def test_a_buffer_that_forgets_last_states_is_refused() -> None:
     def model() -> DQN:
         options = {"replay_buffer_kwargs": {"handle_timeout_termination": False}, "optimize_memory_usage": True}
-        return DQN("MlpPolicy", lines(1), replay_buffer_class=BonusReplayBuffer, device="cpu", **options)
+        return DQN("MlpPolicy", lines(1), replay_buffer_class=BonusReplayBuffer, device="cpu", seed=0, **options)
 
     with pytest.raises(InputError, match="forgets the last state"):
         model().learn(20, callback=ReplayBonusCallback(Reached))

@@ -9,22 +9,28 @@ import torch
 from gymnasium import spaces
 
 from mmrs.agents.advantages import MixingConfig, mixed_advantages
+from mmrs.agents.ppo import PPO, Batch, PPOConfig
+from mmrs.agents.train import _on
 from mmrs.experiments.build import build_trainer
 from mmrs.experiments.presets import default_config
-from mmrs.functional import clustering, clustering_gpu
+from mmrs.functional import clustering
+from mmrs.functional.ppo_gpu import OldPolicy, choice_slopes, clipped_adam
+from mmrs.functional.triton_kernels import triton_kernels
+from mmrs.nets.actor_critic import ActorCritic
 from mmrs.nets.capture import Captured
 from mmrs.nets.conv_inference import ConvInference
 from mmrs.nets.transfer import as_words, copy_words, fetched, seen_from, to_device
 from mmrs.rewards import make
 from mmrs.rollout import Rollout
+from mmrs.spaces import action_spec, observation_spec
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 GPU = torch.device("cuda")
 
 
-def atari_trainer(bonus="mmrs", groups=4):
+def atari_trainer(bonus="mmrs", groups=4, vectorization="sync"):
     config = default_config("ALE/Alien-v5", bonus)
-    env = replace(config.env, groups=groups)
+    env = replace(config.env, groups=groups, vectorization=vectorization)
     return build_trainer(replace(config, env=env, device="cuda", num_steps=32, steps=10 * 32 * 8))
 
 
@@ -78,9 +84,9 @@ def test_the_network_laid_out_for_acting_is_the_network():
     trainer.collector.close()
 
 
-@pytest.mark.parametrize("groups", [1, 2, 4, 8])
-def test_what_is_kept_is_what_was_seen_and_done(groups):
-    trainer = atari_trainer(groups=groups)
+@pytest.mark.parametrize(("groups", "where"), [(1, "sync"), (2, "sync"), (4, "sync"), (2, "async"), (8, "async")])
+def test_what_is_kept_is_what_was_seen_and_done(groups, where):
+    trainer = atari_trainer(groups=groups, vectorization=where)
     collector = trainer.collector
     collector.start(0)
     for _ in range(6):  # graphs are captured on the way
@@ -91,8 +97,7 @@ def test_what_is_kept_is_what_was_seen_and_done(groups):
         np.testing.assert_array_equal(rollout.obs[0].cpu().numpy(), shown)
         shown = np.concatenate([group.obs for group in collector.groups])
         np.testing.assert_array_equal(rollout.obs[-1].cpu().numpy(), shown)
-        taken = np.concatenate([np.stack(group.taken) for group in collector.groups], 1)
-        np.testing.assert_array_equal(got.actions.squeeze(-1).cpu().numpy(), taken)
+        np.testing.assert_array_equal(got.actions.squeeze(-1).cpu().numpy(), collector.written.actions.numpy())
         with torch.no_grad():
             parameters, values = trainer.ppo.forward(rollout.obs[:-1].flatten(0, 1))
             _, next_values = trainer.ppo.forward(rollout.states[rollout.after].flatten(0, 1))
@@ -143,7 +148,7 @@ def test_the_start_of_kmeans_as_a_kernel_is_that_of_plain_calls(monkeypatch):
     draws = torch.rand(64, 3, 8, generator=generator).to(GPU)
     held = x * mask.unsqueeze(-1)
     by_kernel = clustering._plus_plus(held, mask.float(), draws)
-    assert clustering_gpu._kernel() is not None
+    assert triton_kernels("clustering_triton") is not None
     monkeypatch.setattr(clustering, "pick_starts", lambda *_: None)
     by_calls = clustering._plus_plus(held, mask.float(), draws)
     torch.testing.assert_close(by_kernel, by_calls, rtol=0, atol=0)
@@ -189,3 +194,108 @@ def test_graphs_learn_what_plain_calls_learn(monkeypatch):
             if name in one:
                 assert one[name] == pytest.approx(other[name], rel=0.05, abs=2e-3), name
     assert all(np.isfinite(value) for row in rows["graphs"] for value in row.values())
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize("clip_values", [True, False])
+@pytest.mark.parametrize(("actions", "batch"), [(18, 256), (3, 100), (2, 16), (40, 33)])
+def test_slopes_in_one_kernel_are_those_of_the_calls(actions, batch, clip_values, heads, monkeypatch):
+    observation = observation_spec(spaces.Box(-9, 9, (4,), np.float32))
+    torch.manual_seed(0)
+    network = ActorCritic(observation, action_spec(spaces.Discrete(actions)), heads).to(GPU)
+    config = PPOConfig(clip_values=clip_values, entropy_weight=0.3)
+    ppo = PPO(network, observation, config, torch.Generator())
+    many = 3 * batch
+    with torch.no_grad():
+        obs = torch.randn(many, 4, device=GPU)
+        parameters, values = ppo.forward(obs)
+        parameters = 2.0 * torch.randn_like(parameters)
+        chosen = network.sample(parameters, torch.randn_like(parameters))
+        log_prob, _ = network.log_prob(parameters, chosen)
+        noise = partial(torch.randn, many, device=GPU)
+        near = values + 0.2 * torch.randn_like(values)
+        held = Batch(obs, chosen, log_prob + 0.2 * noise(), near, values + torch.randn_like(values), noise())
+        index = torch.randperm(many, device=GPU)[:batch]
+        said = torch.cat([parameters, values], 1)[index]
+        parameters, values = said.split([actions, heads], 1)
+        assert ppo._one_kernel and triton_kernels("ppo_triton") is not None
+        by_kernel = ppo._slopes(parameters, values, held, index)
+        monkeypatch.setattr(ppo, "_one_kernel", False)
+        by_calls = ppo._slopes(parameters, values, held, index)
+    assert 0 < by_calls[2][4].mean() < 1  # some are clipped and some are not
+    for one, other in zip(by_kernel, by_calls, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("part", ["logits", "values", "log_prob", "old_values", "returns", "advantages"])
+@pytest.mark.parametrize("clip_values", [True, False])
+def test_the_kernel_hides_no_nan(part, clip_values):
+    generator = torch.Generator(GPU).manual_seed(0)
+    inputs = {name: torch.randn(32, device=GPU, generator=generator) for name in ("log_prob", "advantages")}
+    inputs |= {
+        name: torch.randn(32, 1, device=GPU, generator=generator) for name in ("values", "old_values", "returns")
+    }
+    inputs["logits"] = torch.randn(32, 5, device=GPU, generator=generator)
+    inputs[part][3] = torch.nan
+    actions = torch.zeros(32, 1, dtype=torch.int64, device=GPU)
+    old = OldPolicy(actions, inputs["log_prob"], inputs["old_values"], inputs["returns"], inputs["advantages"])
+    numbers = {"clip": 0.1, "value_clip": 0.1 if clip_values else None, "entropy_weight": 0.1, "value_weight": 0.5}
+    found = choice_slopes(inputs["logits"], inputs["values"], old, torch.arange(32, device=GPU), **numbers)
+    told = found[2].mean(1).isnan()
+    assert bool(told.any()) or (part == "old_values" and not clip_values)
+    wanted = {"values": 1, "returns": 1, "advantages": 0, "log_prob": 0, "logits": 0}
+    assert part == "old_values" or bool(told[wanted[part]])
+
+
+def test_minibatches_whose_parts_lie_anywhere_are_captured():
+    """65 in four parts: the smaller ones never begin where the copy lies that a graph reads."""
+    observation = observation_spec(spaces.Box(-9, 9, (4,), np.float32))
+    network = ActorCritic(observation, action_spec(spaces.Discrete(3))).to(GPU)
+    ppo = PPO(network, observation, PPOConfig(), torch.Generator().manual_seed(0))
+    columns = {"log_prob": (65,), "values": (65, 1), "returns": (65, 1), "advantages": (65,)}
+    for _ in range(3):
+        rest = {name: torch.randn(shape, device=GPU) for name, shape in columns.items()}
+        actions = torch.randint(3, (65, 1), device=GPU)
+        told = ppo.update(Batch(obs=torch.randn(65, 4, device=GPU), actions=actions, **rest), 0.0)
+    assert all(bool(value.isfinite()) for value in told.values())
+
+
+@pytest.mark.parametrize("bonus", ["none", "rnd"])
+def test_a_run_goes_from_a_gpu_to_a_cpu_and_back(bonus):
+    config = replace(default_config("CartPole-v1", bonus), num_steps=32, steps=12 * 32 * 8)
+    state = None
+    for device in ("cuda", "cpu", "cuda", "cuda"):
+        trainer = build_trainer(replace(config, device=device))
+        if state is not None:
+            trainer.restore(_on(state, torch.device("cpu")))
+        rows = [row for _, row in zip(range(2 if device == "cpu" else 3), trainer, strict=False)]
+        assert all(np.isfinite(row["policy_loss"]) for row in rows)
+        state = trainer.state()
+        trainer.collector.close()
+    assert state["updates"] == 11
+
+
+@pytest.mark.parametrize("size", [5, 1024, 100_003])
+@pytest.mark.parametrize("max_norm", [0.5, 1e9])
+def test_a_step_of_adam_in_one_kernel_is_that_of_torch(size, max_norm):
+    torch.manual_seed(0)
+    start = torch.randn(size, device=GPU)
+    vectors = [torch.nn.Parameter(start.clone()) for _ in range(2)]
+    optimizers = [torch.optim.Adam([v], torch.tensor(1e-2, device=GPU), eps=1e-5, capturable=True) for v in vectors]
+    for turn in range(30):
+        gradient = torch.randn(size, device=GPU) * 10.0 ** (turn % 3 - 1)
+        for vector in vectors:
+            vector.grad = gradient.clone()
+        norm = None if turn == 0 else clipped_adam(vectors[0], optimizers[0], max_norm)
+        wanted = torch.nn.utils.clip_grad_norm_([vectors[1]], max_norm)
+        optimizers[1].step()
+        if turn == 0:  # there is nothing to go on from yet
+            assert clipped_adam(vectors[0], optimizers[0], max_norm) is None
+            torch.nn.utils.clip_grad_norm_([vectors[0]], max_norm)
+            optimizers[0].step()
+        else:
+            torch.testing.assert_close(norm, wanted)
+        for name in ("exp_avg", "exp_avg_sq", "step"):
+            ours, theirs = (o.state[v][name] for o, v in zip(optimizers, vectors, strict=True))
+            torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-7)
+        torch.testing.assert_close(vectors[0], vectors[1], rtol=1e-5, atol=5e-6)  # they moved by 0.3 in all
