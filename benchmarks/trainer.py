@@ -76,7 +76,7 @@ def steps_of(trainer: Trainer) -> Iterator[None]:
     envs = SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP)
     envs.reset(seed=group.envs._seeds(np.ones(ENVS, bool)).tolist())
     while True:
-        for actions in group.taken:
+        for actions in trainer.collector.written.actions.numpy():
             envs.step(actions)
         yield
 
