@@ -363,7 +363,7 @@ def test_a_copy_of_the_owner_ends_nothing(made):
 def running(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import os
+import signal
+import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -14,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmrs.errors import InputError, StorageError
+from mmrs.experiments import disk
 from mmrs.experiments.config import TrainConfig
 from mmrs.experiments.config_json import from_json, to_json
 from mmrs.experiments.presets import EVERY_PRESET
@@ -200,6 +204,41 @@ def test_a_run_is_trained_once_at_a_time(tmp_path):
         pass
     with run.exclusive():  # released, and can be had again
         pass
+
+
+def test_what_is_given_back_no_copy_of_the_process_keeps(tmp_path):
+    run = RunFolder.create(tmp_path, "a")
+    with run.exclusive():
+        if not (copy := os.fork()):
+            time.sleep(60)
+            os._exit(0)
+    try:
+        with run.exclusive():
+            pass
+    finally:
+        os.kill(copy, signal.SIGKILL)
+        os.waitpid(copy, 0)
+
+
+def test_a_run_that_was_killed_is_free_when_the_last_of_its_processes_has_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(disk, "GRACE_SECONDS", 30)
+    run = RunFolder.create(tmp_path, "a")
+    read, write = os.pipe()
+    if not (killed := os.fork()):
+        with run.exclusive():
+            if os.fork():
+                os.kill(os.getpid(), signal.SIGKILL)
+            os.read(read, 1)
+            time.sleep(0.2)
+            os._exit(0)
+    os.waitpid(killed, 0)
+    with pytest.raises(BlockingIOError), (run.path / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.write(write, b"!")
+    with run.exclusive():
+        pass
+    os.close(read)
+    os.close(write)
 
 
 def test_a_disk_that_cannot_lock_is_not_a_run_that_is_busy(tmp_path, monkeypatch):

@@ -6,11 +6,16 @@ import contextlib
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from mmrs.errors import StorageError
+
+GRACE_SECONDS = 1.0
+"""How long a lock may outlast its holder: processes that a killed run had started are copies of it, locks included,
+and end a moment after it."""
 
 
 def write_durably(path: Path, content: bytes) -> None:
@@ -44,22 +49,44 @@ def replace_durably(path: Path, content: bytes) -> None:
 
 
 def hold_lock(path: Path, *, wait: bool = False) -> int:
-    """Lock a file, made if missing, and return its handle; closing that, or the end of the process, gives it back.
+    """Lock a file, made if missing, and return its handle; `release_lock`, or the end of the process, gives it back.
 
     A file of its own and open for writing, since network disks lock nothing else across machines: a folder would be
     locked on one machine only.
 
     Raises:
-        BlockingIOError: another process has it, and `wait` is not set.
+        BlockingIOError: another process has it and is not just ending, and `wait` is not set.
         OSError: the disk cannot lock.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if wait:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        else:
+            _lock_within(handle, GRACE_SECONDS)
     except BaseException:
         os.close(handle)
         raise
     return handle
+
+
+def _lock_within(handle: int, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.02)
+
+
+def release_lock(handle: int) -> None:
+    """Give back what `hold_lock` gave, also if a copy of this process is left that has it too."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_UN)
+    finally:
+        os.close(handle)
 
 
 def read_regular(path: Path, limit: int) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 
 from mmrs.errors import InputError, RunBusyError, StorageError, near_matches
 from mmrs.experiments.config_json import from_json, to_json
-from mmrs.experiments.disk import hold_lock, read_regular, replace_durably
+from mmrs.experiments.disk import hold_lock, read_regular, release_lock, replace_durably
 
 T = TypeVar("T")
 SCHEMA = 1
@@ -176,7 +175,7 @@ class RunFolder:
         try:
             yield
         finally:
-            os.close(handle)  # also releases; the system does so too when the process is killed
+            release_lock(handle)  # the system does so when the process is killed
 
 
 def _nearby(path: Path) -> str:

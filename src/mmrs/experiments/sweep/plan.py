@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ import mmrs
 from mmrs.errors import InputError, StorageError, near_matches
 from mmrs.experiments.attempts import ATTEMPTS
 from mmrs.experiments.config_json import from_json, require_same, to_json
-from mmrs.experiments.disk import hold_lock, read_regular, replace_durably
+from mmrs.experiments.disk import hold_lock, read_regular, release_lock, replace_durably
 from mmrs.experiments.metrics import read_metrics
 from mmrs.experiments.sweep.suites import Cell
 
@@ -93,7 +92,7 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        os.close(handle)
+        release_lock(handle)
 
 
 def _joined(old: Plan, new: Plan, folder: Path, kinds: dict[str, type]) -> Plan:
