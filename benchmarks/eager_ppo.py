@@ -8,9 +8,9 @@ import torch
 from torch import nn
 from torch.distributions import Categorical, Normal
 
-from mmrs.agents.ppo import PPOConfig
-from mmrs.envs.training import TrainingEnvs
+from mmrs.envs.base import TrainingEnvs
 from mmrs.nets.actor_critic import ActorCritic
+from mmrs.ppo.ppo import PPOConfig
 from mmrs.spaces import action_spec, observation_spec
 
 

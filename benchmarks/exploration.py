@@ -31,7 +31,7 @@ from benchmarks.exploration_cells import (
     noise_cells,
 )
 from benchmarks.minigrid_worlds import register
-from mmrs.experiments.build import build_trainer
+from mmrs.runs.build import build_trainer
 
 Row = dict[str, Any]
 Key = tuple[str, str, str, int]

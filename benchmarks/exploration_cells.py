@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-from mmrs.agents.advantages import MixingConfig
-from mmrs.experiments.config import TrainConfig
-from mmrs.experiments.presets import default_config
+from mmrs.ppo.advantages import MixingConfig
+from mmrs.runs.config import TrainConfig
+from mmrs.runs.presets import default_config
 
 KEY, MULTI, TV = "mmrs/KeyRooms-v0", "mmrs/MultiRooms-v0", "mmrs/NoisyTV-v0"
 GRIDS = ("minigrid/DoorKey-8x8", "minigrid/MultiRoom-N4")

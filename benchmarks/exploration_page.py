@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.exploration_cells import GRIDS, KEY, MULTI, TV
-from mmrs.experiments.maze_stats import mean_interval
+from mmrs.paper.maze.summary import mean_interval
 
 Row = dict[str, Any]
 Cells = dict[tuple[str, str, str], list[Row]]

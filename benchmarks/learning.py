@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from mmrs.agents.ppo import PPOConfig
-from mmrs.experiments.build import build_trainer
-from mmrs.experiments.maze_stats import mean_interval
-from mmrs.experiments.presets import default_config
+from mmrs.paper.maze.summary import mean_interval
+from mmrs.ppo.ppo import PPOConfig
+from mmrs.runs.build import build_trainer
+from mmrs.runs.presets import default_config
 
 Job = tuple[str, str, int, int]
 """Engine ("mmrs" or "sb3"), environment, seed, steps."""

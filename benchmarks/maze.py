@@ -17,11 +17,11 @@ from pathlib import Path
 import numba
 import numpy as np
 
-from mmrs.agents import maze_kernel
-from mmrs.agents.maze_options import walk_options
-from mmrs.envs.maze import Maze, generate, generate_many
-from mmrs.experiments.maze import MazeConfig
-from mmrs.experiments.maze import run as run_table
+from mmrs.envs.maze.maze import Maze, generate, generate_many
+from mmrs.paper.maze import kernel as maze_kernel
+from mmrs.paper.maze.experiment import MazeConfig
+from mmrs.paper.maze.experiment import run as run_table
+from mmrs.paper.maze.options import walk_options
 
 TARGETS = {"steps_per_second_per_core": 2.5e7, "times_gym_maze_style": 400, "times_pure_python": 20}
 COMPASS = {"N": (0, -1), "E": (1, 0), "S": (0, 1), "W": (-1, 0)}

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from tests.browser import Browser, find_browser
-from tests.experiments.run_folders import write_grid
+from tests.support.browser import Browser, find_browser
+from tests.support.run_folders import write_grid
 
 from benchmarks.timing import arguments, machine, print_table, write_results
-from mmrs.experiments.report import ReportConfig, report
-from mmrs.report.paper_scores import ATARI, BULLET
+from mmrs.report.command import ReportConfig, report
+from mmrs.report.reference_scores import ATARI, BULLET
 
 GAMES = (*(f"ALE/{game}-v5" for game in ATARI), *(f"{game}BulletEnv-v0" for game in BULLET))
 METHODS = ("none", "re3", "ride", "rnd", "mmrs")

@@ -19,7 +19,7 @@ from benchmarks import peer_rllte
 from benchmarks.peer_rllte import MissingPeerError, Peer
 from benchmarks.timing import arguments, interleaved, machine, median_ms, print_table, threads, write_results
 from mmrs import IntrinsicReward, Rollout
-from mmrs.nets.capture import EAGER_CALLS
+from mmrs.nets.cuda_graphs import EAGER_CALLS
 
 STEPS, ENVS = 128, 8
 END_PROBABILITY = 1 / 200

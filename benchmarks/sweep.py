@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.timing import arguments, machine, print_table, write_results
-from mmrs.experiments.sweep.engine import Resources, Task
-from mmrs.experiments.sweep.local import LocalEngine
-from mmrs.experiments.sweep.schedule import Schedule
-from mmrs.experiments.sweep.suites import SUITES, Cell, cells_of
+from mmrs.sweeps.engines.base import Resources, Task
+from mmrs.sweeps.engines.local import LocalEngine
+from mmrs.sweeps.schedule import Schedule
+from mmrs.sweeps.suites import SUITES, Cell, cells_of
 
 GAME, METHOD = "CartPole-v1", "rnd"
 TARGET = 1.8

@@ -21,12 +21,12 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from torch import nn
 
 from benchmarks.timing import machine, print_table, write_results
-from mmrs.agents.ppo import PPOConfig
-from mmrs.agents.train import Trainer
 from mmrs.envs.bullet import BULLET_GAMES, make_bullet
-from mmrs.experiments.build import build_trainer
-from mmrs.experiments.config import TrainConfig
-from mmrs.experiments.presets import default_config
+from mmrs.ppo.ppo import PPOConfig
+from mmrs.ppo.trainer import Trainer
+from mmrs.runs.build import build_trainer
+from mmrs.runs.config import TrainConfig
+from mmrs.runs.presets import default_config
 
 ALIEN, PENDULUM, ANT = "ALE/Alien-v5", "InvertedPendulumBulletEnv-v0", "AntBulletEnv-v0"
 ENVS, STEPS = 8, 128

@@ -24,9 +24,9 @@ from ale_py.vector_env import AtariVectorEnv
 
 from benchmarks.eager_ppo import EagerPPO
 from benchmarks.timing import machine, print_table, write_results
-from mmrs.envs.make import make_envs
-from mmrs.experiments.build import build_trainer
-from mmrs.experiments.presets import default_config
+from mmrs.envs.registry import make_envs
+from mmrs.runs.build import build_trainer
+from mmrs.runs.presets import default_config
 
 GAME, ROM, ENVS, STEPS = "ALE/Alien-v5", "alien", 8, 128
 ROLLOUT = ENVS * STEPS

@@ -12,8 +12,8 @@ import gymnasium as gym
 import numpy as np
 
 from benchmarks.timing import arguments, machine, print_table, write_results
-from mmrs.envs.make import make_envs
-from mmrs.envs.rooms_map import WORLDS
+from mmrs.envs.registry import make_envs
+from mmrs.envs.rooms.maps import WORLDS
 
 TARGET = 1e6
 """Steps a second of one core, of feature observations."""

@@ -10,7 +10,7 @@ import argparse
 import gymnasium as gym
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
-from mmrs.adapters.gymnasium_wrapper import BonusVectorWrapper
+from mmrs.adapters.gymnasium import BonusVectorWrapper
 
 
 def main() -> None:

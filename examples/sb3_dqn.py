@@ -11,7 +11,7 @@ import argparse
 from stable_baselines3 import DQN
 from stable_baselines3.common.env_util import make_vec_env
 
-from mmrs.adapters.sb3_replay import BonusReplayBuffer, ReplayBonusCallback
+from mmrs.adapters.sb3 import BonusReplayBuffer, ReplayBonusCallback
 
 
 def main() -> None:

@@ -7,9 +7,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.rollouts import OBSERVATIONS, make_rollout, parts
 
 import mmrs
-from helpers import OBSERVATIONS, make_rollout, parts
 from mmrs.errors import InputError
 
 

@@ -12,25 +12,25 @@ from typing import Annotated, Any
 
 import tyro
 
+from mmrs.audit import AuditConfig, audit
+from mmrs.cli_help import plain_help
+from mmrs.demo import DemoConfig, demo
 from mmrs.errors import InputError, MmrsError
-from mmrs.experiments.audit import AuditConfig, audit
-from mmrs.experiments.bounds import BoundsConfig, bounds
-from mmrs.experiments.config import TrainConfig
-from mmrs.experiments.demo import DemoConfig, demo
-from mmrs.experiments.evaluate import EvalConfig, evaluate
-from mmrs.experiments.export import ExportConfig, export
-from mmrs.experiments.gridworld import GridWorldConfig, gridworld
-from mmrs.experiments.lasting_console import lasting_console
-from mmrs.experiments.listing import ListConfig, show_list
-from mmrs.experiments.maze import MazeConfig, maze
-from mmrs.experiments.plain_help import plain_help
-from mmrs.experiments.presets import default_config
-from mmrs.experiments.report import ReportConfig, report
-from mmrs.experiments.side_by_side import train_side_by_side
-from mmrs.experiments.sweep.command import SweepConfig, sweep
-from mmrs.experiments.sweep.cost import CostConfig, cost
-from mmrs.experiments.train import resume, train
-from mmrs.experiments.video import VideoConfig, video
+from mmrs.listing import ListConfig, show_list
+from mmrs.paper.bounds.experiment import BoundsConfig, bounds
+from mmrs.paper.gridworld import GridWorldConfig, gridworld
+from mmrs.paper.maze.experiment import MazeConfig, maze
+from mmrs.report.command import ReportConfig, report
+from mmrs.runs.config import TrainConfig
+from mmrs.runs.console import lasting_console
+from mmrs.runs.evaluate import EvalConfig, evaluate
+from mmrs.runs.export import ExportConfig, export
+from mmrs.runs.presets import default_config
+from mmrs.runs.train import resume, train
+from mmrs.runs.video import VideoConfig, video
+from mmrs.sweeps.command import SweepConfig, sweep
+from mmrs.sweeps.compare import train_side_by_side
+from mmrs.sweeps.cost import CostConfig, cost
 
 
 @dataclasses.dataclass(frozen=True)

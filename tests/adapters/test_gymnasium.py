@@ -13,10 +13,10 @@ import torch
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
+from tests.support.adapter_worlds import LIMIT, Constant, Hindsight, Reached, line
 
 import mmrs
-from adapters.worlds import LIMIT, Constant, Hindsight, Reached, line
-from mmrs.adapters.gymnasium_wrapper import BonusVectorWrapper
+from mmrs.adapters.gymnasium import BonusVectorWrapper
 from mmrs.errors import InputError, NotCausalError, UnsupportedSpaceError
 
 MODES = pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.value)

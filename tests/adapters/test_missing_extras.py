@@ -34,5 +34,5 @@ def test_error_names_the_extra(name: str) -> None:
 
 def test_the_package_imports_no_engine() -> None:
     engines = {"stable_baselines3", "sb3_contrib", "ray", "torchrl", "tensordict"}
-    code = "import sys, mmrs, mmrs.adapters.gymnasium_wrapper; print(sorted(set(sys.modules)))"
+    code = "import sys, mmrs, mmrs.adapters.gymnasium; print(sorted(set(sys.modules)))"
     assert not engines & set(eval(run(code)))

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # TorchRL announces its next 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     pytest.importorskip("torchrl.collectors")
+from tests.support.adapter_worlds import Constant, Reached, gae_by_hand, line  # noqa: E402
 from torchrl.collectors import Collector  # noqa: E402
 from torchrl.collectors.utils import split_trajectories  # noqa: E402
 from torchrl.envs import SerialEnv  # noqa: E402
@@ -24,7 +25,6 @@ from torchrl.modules import ValueOperator  # noqa: E402
 from torchrl.objectives.value import GAE  # noqa: E402
 
 import mmrs  # noqa: E402
-from adapters.worlds import Constant, Reached, gae_by_hand, line  # noqa: E402
 from mmrs.adapters.torchrl import BonusHook  # noqa: E402
 from mmrs.errors import InputError  # noqa: E402
 

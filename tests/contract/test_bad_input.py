@@ -4,9 +4,20 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from tests.support.rollouts import (
+    ACTIONS,
+    FACTORIES,
+    MOVES,
+    OBSERVATIONS,
+    assert_same,
+    frozen,
+    image,
+    make_rollout,
+    parts,
+    small,
+)
 
 import mmrs
-from helpers import ACTIONS, FACTORIES, MOVES, OBSERVATIONS, assert_same, frozen, image, make_rollout, parts, small
 from mmrs.errors import InputError, MmrsError, NotCausalError, UnsupportedSpaceError
 from mmrs.rewards import REWARDS, require_causal
 

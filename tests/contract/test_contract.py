@@ -8,9 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-
-import mmrs
-from helpers import (
+from tests.support.rollouts import (
     ACTIONS,
     CAUSAL,
     DISCRETE_ONLY,
@@ -26,6 +24,8 @@ from helpers import (
     observed_by,
     parts,
 )
+
+import mmrs
 from mmrs.errors import UnsupportedSpaceError
 from mmrs.rewards import MMRS, REWARDS
 

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-
-import mmrs
-from helpers import (
+from tests.support.rollouts import (
     ACTIONS,
     FACTORIES,
     MOVES,
@@ -22,8 +20,10 @@ from helpers import (
     parts,
     small,
 )
+
+import mmrs
 from mmrs.functional.returns import gae
-from mmrs.nets.norm import RunningNorm
+from mmrs.nets.normalization import RunningNorm
 from mmrs.rewards import IntrinsicReward
 
 VECTOR, NUMBERS = OBSERVATIONS["vector"], OBSERVATIONS["discrete"]

@@ -4,12 +4,12 @@ from itertools import chain
 
 import numpy as np
 import pytest
-from tests.envs.test_replay import random_actions
+from tests.support.envs import random_actions
+from tests.support.tracing import column
 
-from envs.tracing import column
 from mmrs.envs.action_log import ActionLog
 from mmrs.envs.atari import AtariEnvs
-from mmrs.envs.make import make_envs
+from mmrs.envs.registry import make_envs
 from mmrs.errors import EnvironmentFault
 
 ENVS, STEPS, AFTER = 4, 250, 50

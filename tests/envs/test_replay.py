@@ -3,34 +3,28 @@
 import pickle
 import subprocess
 import sys
-from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from tests.support import tracing
+from tests.support.envs import random_actions
 
-from envs import tracing
 from mmrs.envs.action_log import FIRST_ROWS
 from mmrs.envs.atari import AtariEnvs
 from mmrs.envs.bullet import BULLET_GAMES
-from mmrs.envs.in_process import InProcessStepper
-from mmrs.envs.make import make_envs
+from mmrs.envs.gym_envs import InProcessStepper
+from mmrs.envs.registry import make_envs
 from mmrs.envs.replay import ReplayedEnvs
 from mmrs.errors import EnvironmentFault, InputError
 
 STEPS, AFTER = 400, 60
 
 
-def random_actions(envs, steps, seed=0):
-    space = envs.action_space
-    space.seed(seed)
-    return np.array([[space.sample() for _ in range(envs.num_envs)] for _ in range(steps)], space.dtype)
-
-
 @pytest.fixture(scope="module")
 def elsewhere():
     """Restores each cut in another process and goes on there; its observations and hashes."""
-    program = [sys.executable, str(Path(tracing.__file__))]
+    program = [sys.executable, "-m", "tests.support.tracing"]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
 
         def ask(recipe, cuts):

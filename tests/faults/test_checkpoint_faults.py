@@ -22,15 +22,16 @@ import pytest
 import torch
 
 from mmrs.errors import StorageError
-from mmrs.experiments import store
+from mmrs.storage import checkpoint as store
 
 FLIPS = 300
 KILLS = 40
 
 
 def test_kill_nine_at_any_time_leaves_a_checkpoint_that_loads(tmp_path):
-    script = Path(__file__).with_name("kills.py")
-    done = subprocess.run([sys.executable, script, str(KILLS), tmp_path], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.kills", str(KILLS), tmp_path], capture_output=True, text=True, check=True
+    )
     tally = json.loads(done.stdout)
     assert tally["kills"] == KILLS
     assert [tally[name] for name in ("unreadable", "lost", "mixed", "damaged")] == [0, 0, 0, 0], tally

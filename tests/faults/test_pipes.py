@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mmrs.experiments import store
-from mmrs.experiments.attempts import is_finished
-from mmrs.experiments.lasting_console import _LastingStream
+from mmrs.runs.console import _LastingStream
+from mmrs.runs.history import is_finished
+from mmrs.storage import checkpoint as store
 
 MMRS = [sys.executable, "-m", "mmrs.cli"]
 STEPS = 8 * 1024
@@ -62,7 +62,7 @@ def test_once_the_reader_is_gone_others_may_write_too():
     code = """
 import sys
 from pathlib import Path
-from mmrs.experiments.lasting_console import lasting_console
+from mmrs.runs.console import lasting_console
 sys.stdin.read()  # until the reader is gone
 lasting_console().print("a line of the display")
 print("a word of a library", file=sys.stderr, flush=True)

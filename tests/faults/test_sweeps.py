@@ -13,15 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support import sweep_faults as sweeps
 
-from faults import sweeps
 from mmrs.cli import main
-from mmrs.experiments import store
-from mmrs.experiments.metrics import read_metrics
-from mmrs.experiments.sweep import ray_engine
-from mmrs.experiments.sweep.engine import Resources, Task
-from mmrs.experiments.sweep.slurm_engine import SlurmEngine
-from mmrs.experiments.sweep.suites import SUITES, cells_of
+from mmrs.runs.metrics_log import read_metrics
+from mmrs.storage import checkpoint as store
+from mmrs.sweeps.engines import ray as ray_engine
+from mmrs.sweeps.engines.base import Resources, Task
+from mmrs.sweeps.engines.slurm import SlurmEngine
+from mmrs.sweeps.suites import SUITES, cells_of
 
 
 def log(folder):
@@ -131,7 +131,7 @@ def test_slurm_jobs_finish_fail_and_get_lost(tmp_path):
 @pytest.mark.ray
 def test_ray_survives_dead_nodes_and_drivers_and_refuses_strangers(tmp_path):
     """In a process of its own: a token counts only if it is there before Ray is imported."""
-    command = [sys.executable, sweeps.__file__, "ray", "24", str(tmp_path)]
+    command = [sys.executable, "-m", "tests.support.sweep_faults", "ray", "24", str(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
     assert ended.returncode == 0, ended.stdout[-1000:] + ended.stderr[-3000:]
     tally = json.loads(ended.stdout.splitlines()[-1])

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from mmrs.experiments import store
+from mmrs.storage import checkpoint as store
 
 CTRL_C = b"\x03"
 SHOW_CURSOR, HIDE_CURSOR = "\x1b[?25h", "\x1b[?25l"

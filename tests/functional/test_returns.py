@@ -6,8 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmrs.functional.recurrence import linear_recurrence
-from mmrs.functional.returns import gae
+from mmrs.functional.returns import gae, linear_recurrence
 
 
 def naive_gae(reward, value, next_value, terminated, truncated, valid, gamma, lam):

@@ -8,20 +8,19 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from mmrs.agents.advantages import MixingConfig, mixed_advantages
-from mmrs.agents.ppo import PPO, Batch, PPOConfig
-from mmrs.agents.train import _on
-from mmrs.experiments.build import build_trainer
-from mmrs.experiments.presets import default_config
 from mmrs.functional import clustering
 from mmrs.functional.ppo_gpu import OldPolicy, choice_slopes, clipped_adam
 from mmrs.functional.triton_kernels import triton_kernels
 from mmrs.nets.actor_critic import ActorCritic
-from mmrs.nets.capture import Captured
 from mmrs.nets.conv_inference import ConvInference
-from mmrs.nets.transfer import as_words, copy_words, fetched, seen_from, to_device
+from mmrs.nets.cuda_graphs import Captured, as_words, copy_words, fetched, seen_from, to_device
+from mmrs.ppo.advantages import MixingConfig, mixed_advantages
+from mmrs.ppo.ppo import PPO, Batch, PPOConfig
+from mmrs.ppo.trainer import _on
 from mmrs.rewards import make
 from mmrs.rollout import Rollout
+from mmrs.runs.build import build_trainer
+from mmrs.runs.presets import default_config
 from mmrs.spaces import action_spec, observation_spec
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -184,7 +183,7 @@ def test_every_bonus_trains_on_a_gpu(bonus, env_id):
 def test_graphs_learn_what_plain_calls_learn(monkeypatch):
     rows = {}
     for kind, calls in {"graphs": 3, "plain": 10**9}.items():
-        monkeypatch.setattr("mmrs.nets.capture.EAGER_CALLS", calls)
+        monkeypatch.setattr("mmrs.nets.cuda_graphs.EAGER_CALLS", calls)
         trainer = atari_trainer()
         rows[kind] = [row for row, _ in zip(trainer, range(6), strict=False)]
         trainer.collector.close()

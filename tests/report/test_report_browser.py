@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 from rich.console import Console
-from tests.browser import Browser, find_browser
-from tests.experiments.run_folders import made_up, write_grid, write_run
+from tests.support.browser import Browser, find_browser
+from tests.support.runs import made_up, write_grid, write_run
 
-from mmrs.experiments.report import ReportConfig, report
+from mmrs.report.command import ReportConfig, report
 
 pytestmark = [
     pytest.mark.browser,

@@ -9,12 +9,12 @@ import torch
 from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.rollouts import MOVES, OBSERVATIONS, make_rollout
 
 import mmrs
-from helpers import MOVES, OBSERVATIONS, make_rollout
 from mmrs.functional.clustering import kmeans
 from mmrs.functional.losses import gaussian_kl, novelty, vae_loss
-from mmrs.rewards.episodic import CLUSTER_DISTANCE, KERNEL_EPSILON
+from mmrs.rewards.ride import CLUSTER_DISTANCE, KERNEL_EPSILON
 
 PLANE = spaces.Box(-np.inf, np.inf, (2,), np.float32)
 SIZE = OBSERVATIONS["discrete"].n

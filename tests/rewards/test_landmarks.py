@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from tests.support.rollouts import MOVES, OBSERVATIONS, make_rollout
 
 import mmrs
-from helpers import MOVES, OBSERVATIONS, make_rollout
 from mmrs.errors import InputError
 from mmrs.rewards.landmarks import REMEMBERED_UPDATES
 

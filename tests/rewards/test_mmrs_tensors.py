@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from tests.support.rollouts import MOVES, OBSERVATIONS, make_rollout
 
 import mmrs
-from helpers import MOVES, OBSERVATIONS, make_rollout
 
 SAMPLE = {"latent": "sample", "lambda_l": 0.1, "scale_global": False}
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from tests.support.rollouts import MOVES, OBSERVATIONS, make_rollout
 
 import mmrs
-from helpers import MOVES, OBSERVATIONS, make_rollout
 from mmrs.errors import InputError, UnsupportedSpaceError
-from mmrs.rewards.episodic import QUERIES
+from mmrs.rewards.ride import QUERIES
 from mmrs.spaces import observation_spec
 
 VECTOR, DISCRETE = OBSERVATIONS["vector"], OBSERVATIONS["discrete"]

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mmrs.adapters.hosting import HostedReward
+from mmrs.adapters.host import HostedReward
 from mmrs.errors import InputError, MissingExtraError
 from mmrs.rewards import IntrinsicReward
 from mmrs.rollout import Rollout

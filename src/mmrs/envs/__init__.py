@@ -6,15 +6,15 @@ import gymnasium as gym
 
 # Entry points are strings, so that neither numba nor the drawing code is loaded before it is needed.
 if "mmrs/Maze2D-v0" not in gym.registry:
-    gym.register("mmrs/Maze2D-v0", entry_point="mmrs.envs.maze_env:Maze2D")
+    gym.register("mmrs/Maze2D-v0", entry_point="mmrs.envs.maze.env:Maze2D")
 if "mmrs/GridWorld-v0" not in gym.registry:
     # Unstated: the example has no end; a hundred steps let every cell be seen.
-    gym.register("mmrs/GridWorld-v0", entry_point="mmrs.envs.gridworld:GridWorld", max_episode_steps=100)
+    gym.register("mmrs/GridWorld-v0", entry_point="mmrs.envs.maze.gridworld:GridWorld", max_episode_steps=100)
 for _world in ("KeyRooms", "MultiRooms", "NoisyTV"):
     if f"mmrs/{_world}-v0" not in gym.registry:
         gym.register(
             f"mmrs/{_world}-v0",
-            entry_point="mmrs.envs.rooms_env:RoomsEnv",
-            vector_entry_point="mmrs.envs.rooms_vector:RoomsVectorEnv",
+            entry_point="mmrs.envs.rooms.env:RoomsEnv",
+            vector_entry_point="mmrs.envs.rooms.vector_env:RoomsVectorEnv",
             kwargs={"world": _world},
         )

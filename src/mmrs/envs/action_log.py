@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mmrs.envs.training import Values
+from mmrs.envs.base import Values
 
 FIRST_ROWS = 1024
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from mmrs.envs.base import RawStep, Values
 from mmrs.envs.replay import ReplayedEnvs
-from mmrs.envs.stepping import RawStep
-from mmrs.envs.training import Values
 from mmrs.errors import InputError, MissingExtraError
 
 ATARI_GAMES = (

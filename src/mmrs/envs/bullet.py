@@ -11,7 +11,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from mmrs.envs.generic import make_one
+from mmrs.envs.gym_envs import make_one
 from mmrs.errors import MissingExtraError
 
 BULLET_GAMES = (

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from mmrs.envs.action_log import ActionLog
-from mmrs.envs.stepping import ActionCheck, RawStep, Stepper
-from mmrs.envs.training import Episodes, Step, Values
+from mmrs.envs.base import ActionCheck, Episodes, RawStep, Step, Stepper, Values
 from mmrs.errors import EnvironmentFault, InputError
 
 NOTHING_ENDED = Episodes()

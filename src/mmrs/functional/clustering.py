@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mmrs.functional.clustering_cpu import kmeans_of_one
 from mmrs.functional.clustering_gpu import pick_starts
-from mmrs.functional.neighbours import centred
+from mmrs.functional.neighbors import centred
 
 TRIALS = 8
 """Candidates for each next centre, the best of which is taken: plain k-means++ ends a tenth above the inertia of

@@ -20,7 +20,7 @@ def choice_slopes(  # type: ignore[no-untyped-def]
     batch, width, logits_stride, values_stride, clip, value_clip, by_entropy, value_weight,
     heads: tl.constexpr, rows: tl.constexpr, room: tl.constexpr,
 ):  # fmt: skip
-    """`mmrs.functional.ppo` and `distributions.choice_slope` for a single choice, a program for some rows."""
+    """`mmrs.functional.losses` and `distributions.choice_slope` for a single choice, a program for some rows."""
     row = tl.program_id(0) * rows + tl.arange(0, rows)
     column = tl.arange(0, room)
     inside = row < batch

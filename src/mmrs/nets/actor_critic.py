@@ -16,12 +16,11 @@ from mmrs.functional.distributions import (
     gumbel,
     sample_choices,
 )
-from mmrs.nets.blocks import block_kernel, divides, image_blocks
+from mmrs.nets.conv_inference import block_kernel, divides, image_blocks
+from mmrs.nets.cuda_graphs import to_device
 from mmrs.nets.dense import DenseViews, TanhLayers
-from mmrs.nets.encoders import PIXEL_SCALE
-from mmrs.nets.init import orthogonal
-from mmrs.nets.pull import add_gradient, with_pull
-from mmrs.nets.transfer import to_device
+from mmrs.nets.encoders import PIXEL_SCALE, orthogonal
+from mmrs.nets.vjp import add_gradient, with_pull
 from mmrs.spaces import ActionSpec, ObservationSpec
 
 PullBoth = Callable[[Tensor, Tensor], object]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as nnf
 
 from mmrs.nets.dense import TanhLayers, dense
-from mmrs.nets.pull import Pull, with_pull
+from mmrs.nets.vjp import Pull, with_pull
 from mmrs.spaces import ObservationSpec
 
 LEAK = 0.01

@@ -3,16 +3,15 @@
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms, require_causal
 from mmrs.rewards.counts import CountReward
 from mmrs.rewards.jfi import JFI
-from mmrs.rewards.landmark_config import LandmarkConfig
 from mmrs.rewards.landmarks import LandmarkFairness
-from mmrs.rewards.mixing import Sum, Weighted
+from mmrs.rewards.landmarks_config import LandmarkConfig
 from mmrs.rewards.mmrs import MMRS
 from mmrs.rewards.mmrs_config import PRESETS, MMRSConfig
 from mmrs.rewards.re3 import RE3
 from mmrs.rewards.registry import REWARDS, make, register
 from mmrs.rewards.ride import RIDE
 from mmrs.rewards.rnd import RND
-from mmrs.rewards.scaled import Scaled
+from mmrs.rewards.wrappers import Scaled, Sum, Weighted
 
 __all__ = [
     "JFI",

@@ -9,11 +9,9 @@ from torch import Tensor, nn
 
 from mmrs.functional.losses import novelty, vae_loss
 from mmrs.nets.encoders import dense_encoder, in_chunks, make_encoder
-from mmrs.nets.norm import ControlNorm, InputNorm
+from mmrs.nets.normalization import ControlNorm, InputNorm
 from mmrs.nets.vae import VAE
-from mmrs.rewards.control import CLIP
-from mmrs.rewards.dynamics import TransitionBatch, step_blocks
-from mmrs.rewards.learning import minibatches
+from mmrs.rewards.training import CLIP, TransitionBatch, minibatches, step_blocks
 from mmrs.rollout import Rollout
 from mmrs.spaces import ActionSpec, ObservationSpec
 

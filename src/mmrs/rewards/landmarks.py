@@ -9,14 +9,13 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from mmrs.functional.landmarks import admit, nearest, seen_twice
-from mmrs.nets.init import drawn_from
-from mmrs.nets.norm import ControlNorm
+from mmrs.functional.codebook import admit, nearest, seen_twice
+from mmrs.nets.encoders import drawn_from
+from mmrs.nets.normalization import ControlNorm
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
-from mmrs.rewards.control import learn_control
 from mmrs.rewards.embeddings import Embedding, InverseEmbedding, RandomEmbedding, VAEEmbedding
-from mmrs.rewards.landmark_config import resolve
-from mmrs.rewards.learning import adam, decay_learning_rate, gradient_step
+from mmrs.rewards.landmarks_config import resolve
+from mmrs.rewards.training import adam, decay_learning_rate, gradient_step, learn_control
 from mmrs.rewards.visits import CountedVisits, count_visits, initial_counts
 from mmrs.rollout import Rollout
 from mmrs.segments import VisitSlots

@@ -13,20 +13,17 @@ from torch import Tensor
 from mmrs.functional.clustering import draw_starts, kmeans, kmeans_from
 from mmrs.functional.fairness import gain
 from mmrs.functional.losses import novelty
-from mmrs.nets.capture import Captured
+from mmrs.nets.cuda_graphs import Captured, to_device
 from mmrs.nets.dense_vae import train_dense
-from mmrs.nets.encoders import in_chunks
+from mmrs.nets.encoders import drawn_from, in_chunks
 from mmrs.nets.flat import fits_one_vector
-from mmrs.nets.init import drawn_from
-from mmrs.nets.norm import ControlNorm
-from mmrs.nets.transfer import to_device
+from mmrs.nets.normalization import ControlNorm
 from mmrs.nets.vae import VAE, Statistics
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
-from mmrs.rewards.control import CLIP, learn_control
-from mmrs.rewards.learning import adam, decay_learning_rate, minibatches
 from mmrs.rewards.mmrs_config import MMRSConfig, resolve
-from mmrs.rewards.scaled import RunningScale
+from mmrs.rewards.training import CLIP, adam, decay_learning_rate, learn_control, minibatches
 from mmrs.rewards.visits import count_visits, initial_counts
+from mmrs.rewards.wrappers import RunningScale
 from mmrs.rollout import Rollout
 
 

@@ -7,9 +7,8 @@ from typing import Any, Literal
 import torch
 from gymnasium import spaces
 
-from mmrs.functional.neighbours import knn_distances
-from mmrs.nets.encoders import in_chunks, make_encoder
-from mmrs.nets.init import drawn_from
+from mmrs.functional.neighbors import knn_distances
+from mmrs.nets.encoders import drawn_from, in_chunks, make_encoder
 from mmrs.rewards.base import IntrinsicReward, Memory, Terms
 from mmrs.rewards.options import require_choice, require_counts
 from mmrs.rollout import Rollout

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from mmrs.nets.encoders import dense_encoder, in_chunks, make_encoder
-from mmrs.nets.init import drawn_from
+from mmrs.functional.neighbors import squared_distances
+from mmrs.nets.encoders import dense_encoder, drawn_from, in_chunks, make_encoder
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
-from mmrs.rewards.dynamics import TransitionBatch, step_blocks
-from mmrs.rewards.episodic import EpisodicMemory
-from mmrs.rewards.learning import adam, decay_learning_rate, gradient_step
 from mmrs.rewards.options import require_counts, require_finite
+from mmrs.rewards.training import TransitionBatch, adam, decay_learning_rate, gradient_step, step_blocks
 from mmrs.rollout import Rollout
 
 
@@ -94,3 +93,108 @@ class RIDE(IntrinsicReward):
     def initial_memory(self, num_envs: int, device: torch.device) -> Memory:
         """An empty episodic memory."""
         return self.episodic.initial(num_envs, device)
+
+
+KERNEL_EPSILON = 1e-4
+CLUSTER_DISTANCE = 0.008
+"""Relative squared distance below which two embeddings are the same state (Badia et al. 2020, with the kernel)."""
+SCALE_MOMENTUM = 0.99
+QUERIES = 128
+"""Steps whose counts are worked out at once."""
+
+
+class _Visits(NamedTuple):
+    """Remembered and new visits, all ``[N, size + 2T]``; `keys` has the embedding's axis too."""
+
+    keys: Tensor
+    counted: Tensor
+    episode: Tensor
+    position: Tensor
+
+
+class EpisodicMemory(nn.Module):
+    """Counts how often an embedding was met before in its episode, near misses by an inverse kernel.
+
+    ``N(x) = 1 + Σ ε / (max(d²/d_m² − ξ, 0) + ε)`` over the remembered visits of the episode: an exact revisit adds 1, a
+    state a typical step away adds about ε. d_m² is the running mean of the squared distance a step covers.
+
+    # Unstated: the paper refers to the pseudo-counts of Ostrovski et al., a density model of images; this kernel needs
+    # only the embedding that RIDE has anyway, and works for vectors too.
+    """
+
+    step_distance: Tensor
+
+    def __init__(self, latent_dim: int, size: int) -> None:
+        super().__init__()
+        self.latent_dim, self.size = latent_dim, size
+        self.register_buffer("step_distance", torch.zeros((), dtype=torch.float64))
+
+    def initial(self, num_envs: int, device: torch.device) -> Memory:
+        """Nothing remembered: `held` tells which of the embeddings, newest last, are of the running episode."""
+        return {
+            "embeddings": torch.zeros(num_envs, self.size, self.latent_dim, device=device),
+            "held": torch.zeros(num_envs, self.size, dtype=torch.bool, device=device),
+            "fresh": torch.ones(num_envs, dtype=torch.bool, device=device),
+        }
+
+    def counts(self, rollout: Rollout, embeddings: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
+        """Pseudo-count ``[T, N]`` of each successor, the visit itself included, and the new memory.
+
+        Args:
+            rollout: gives order of visits and ends of episodes.
+            embeddings: ``[S, d]`` of `rollout.states`.
+            memory: from `initial` or the previous call.
+        """
+        slots = rollout.visit_slots(memory["fresh"])
+        keys = torch.cat([memory["embeddings"], embeddings[slots.index]], 1)  # [N, size + 2T, d]
+        counted = torch.cat([memory["held"], slots.counted], 1)
+        episode = torch.cat([torch.zeros_like(memory["held"], dtype=torch.int64), slots.episode], 1)
+        position = counted.to(torch.int64).cumsum(1)  # the how-manieth visit of its environment
+        local = self._from_anchor(keys, episode, position, counted)
+        visits = _Visits(local, counted, episode, position)
+        # The successors ask, a block of them at a time: long rollouts would need all pairs at once.
+        successors = torch.arange(self.size + 1, keys.shape[1], 2, device=keys.device)
+        count = torch.cat([self._block(visits, asking) for asking in successors.split(QUERIES)], 1)
+        return count.T, self._remember(rollout, keys, counted & (episode == episode[:, -1:]))
+
+    def _block(self, visits: _Visits, asking: Tensor) -> Tensor:
+        """Pseudo-counts ``[N, Q]`` of the visits at the places `asking`."""
+        age = visits.position[:, asking].unsqueeze(2) - visits.position.unsqueeze(1)  # [N, Q, size + 2T]
+        same = visits.episode[:, asking].unsqueeze(2) == visits.episode.unsqueeze(1)
+        seen = visits.counted.unsqueeze(1) & same & (age > 0) & (age <= self.size)
+        relative = squared_distances(visits.keys[:, asking], visits.keys) / self._unit()
+        kernel = KERNEL_EPSILON / ((relative - CLUSTER_DISTANCE).clamp_min_(0.0) + KERNEL_EPSILON)
+        return 1.0 + (kernel * seen).sum(-1)
+
+    @staticmethod
+    def _from_anchor(keys: Tensor, episode: Tensor, position: Tensor, counted: Tensor) -> Tensor:
+        """Keys less the first of their episode: embeddings far from 0 would lose small steps to rounding."""
+        first = counted & (position == 1)
+        first[:, 1:] |= episode[:, 1:] != episode[:, :-1]
+        place = torch.arange(keys.shape[1], device=keys.device)
+        anchor = torch.where(first, place, 0).cummax(1).values
+        return keys - keys.gather(1, anchor.unsqueeze(-1).expand_as(keys))
+
+    def _unit(self) -> Tensor:
+        """Squared distance of a typical step; 1 before anything was learned, or where nothing ever moved."""
+        return torch.where(self.step_distance > 0, self.step_distance, 1.0).float()
+
+    def _remember(self, rollout: Rollout, keys: Tensor, current: Tensor) -> Memory:
+        """Keep the newest visits of the running episodes, in order, the newest last."""
+        from_end = current.flip(1).to(torch.int64).cumsum(1).flip(1)  # 1 for the newest
+        keep = current & (from_end <= self.size)
+        order = keep.to(torch.int8).sort(dim=1, stable=True).indices[:, -self.size :]
+        held = keep.gather(1, order)
+        kept = keys.gather(1, order.unsqueeze(-1).expand(-1, -1, keys.shape[2])) * held.unsqueeze(-1)
+        return {"embeddings": kept, "held": held, "fresh": rollout.fresh_after}
+
+    @torch.no_grad()
+    def learn_scale(self, rollout: Rollout, embed: Callable[[Tensor], Tensor]) -> None:
+        """Take a sample of the rollout's steps into the running mean of the squared distance of a step."""
+        valid = rollout.valid.flatten().nonzero().squeeze(1)
+        sample = valid[:: max(1, len(valid) // 128)]
+        before, after = rollout.before.flatten()[sample], rollout.after.flatten()[sample]
+        old, new = in_chunks(embed, rollout.states[torch.cat([before, after])]).chunk(2)
+        distance = (new - old).double().square().sum(-1).mean()
+        mean = SCALE_MOMENTUM * self.step_distance + (1 - SCALE_MOMENTUM) * distance
+        self.step_distance.copy_(torch.where(self.step_distance > 0, mean, distance))

@@ -10,13 +10,12 @@ from torch import Tensor, nn
 
 from mmrs.errors import InputError
 from mmrs.functional.losses import distillation_error
-from mmrs.nets.capture import Captured
-from mmrs.nets.encoders import in_chunks, make_encoder
-from mmrs.nets.init import drawn_from, orthogonal
-from mmrs.nets.norm import InputNorm
+from mmrs.nets.cuda_graphs import Captured
+from mmrs.nets.encoders import drawn_from, in_chunks, make_encoder, orthogonal
+from mmrs.nets.normalization import InputNorm
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
-from mmrs.rewards.learning import adam, decay_learning_rate, gradient_step, minibatches
 from mmrs.rewards.options import require_counts
+from mmrs.rewards.training import adam, decay_learning_rate, gradient_step, minibatches
 from mmrs.rollout import Rollout
 
 

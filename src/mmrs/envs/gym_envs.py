@@ -1,0 +1,206 @@
+"""Any Gymnasium environment by its id, with the usual wrappers where it shows pictures."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import wrappers
+
+from mmrs.envs.async_envs import WorkerStepper
+from mmrs.envs.base import RawStep, Stepper, Values, check_spaces, reported_numbers
+from mmrs.envs.replay import ReplayedEnvs
+from mmrs.errors import EnvironmentFault, InputError, MissingExtraError, MmrsError, sentence
+from mmrs.spaces import observation_spec
+
+Vectorization = Literal["sync", "async"]
+RESEED_EVERY = 10_000
+"""Steps between seeded resets, which cost no more than others here; replay then takes seconds."""
+
+
+def make_one(env_id: str, *, render: bool = False, prime: bool = False) -> gym.Env[Any, Any]:
+    """One environment, ready for a stepper.
+
+    Args:
+        env_id: Gymnasium id.
+        render: Whether it must draw pictures.
+        prime: Reset it once and throw the result away, for simulators whose first reset differs from all later ones.
+    """
+    # Some environments take no render_mode, not even None.
+    drawing: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
+    try:
+        env = gym.make(env_id, disable_env_checker=True, **drawing)
+    except MmrsError:
+        raise  # one of our own environments, which says what it lacks
+    except (gym.error.Error, ImportError) as error:
+        missing = isinstance(error, gym.error.DependencyNotInstalled | ModuleNotFoundError)
+        why = "needs something that is not installed" if missing else "cannot be made"
+        raise InputError(f"{env_id} {why}: {sentence(error)} `mmrs list` shows other environments.") from error
+    except TypeError as error:
+        if not render:
+            raise
+        raise InputError(f"{env_id} draws no pictures: {error}.") from error
+    check_spaces(env_id, env.observation_space, env.action_space)
+    try:
+        env = _image_wrappers(env)
+        if prime:
+            env.reset()
+    except BaseException:
+        env.close()
+        raise
+    return env
+
+
+def _image_wrappers(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+    """Single pictures, RGB or gray, become what the networks read: 84x84 gray, the last four stacked.
+
+    Channels that come first are taken for frames that somebody has stacked already.
+    """
+    spec = observation_spec(env.observation_space)
+    rgb = spec.channels_last and spec.channels == 3 and len(spec.shape) == 3
+    if spec.kind != "image" or not (rgb or spec.channels == 1):
+        return env
+    try:
+        import cv2  # noqa: F401, PLC0415 - ResizeObservation would fail late and name another package
+    except ImportError:
+        raise MissingExtraError("opencv", "images") from None
+    gray = wrappers.GrayscaleObservation(env) if rgb else wrappers.ReshapeObservation(env, spec.image_size)
+    return wrappers.FrameStackObservation(wrappers.ResizeObservation(gray, (84, 84)), 4)
+
+
+def shows_pictures(env_id: str) -> bool:
+    """Whether the networks for images will read the environment, which is made and closed to see."""
+    env = make_one(env_id)
+    env.close()
+    return observation_spec(env.observation_space).kind == "image"
+
+
+def make_stepper(
+    maker: Callable[[], gym.Env[Any, Any]],
+    num_envs: int,
+    vectorization: Vectorization,
+    step_timeout: float,
+    first_index: int,
+) -> Stepper:
+    """N environments in this process, or in one worker each."""
+    if vectorization not in ("sync", "async"):
+        raise InputError(f"vectorization is {vectorization!r}, expected 'sync' or 'async'.")
+    makers = [maker] * num_envs
+    if vectorization == "sync":
+        return InProcessStepper(makers, first_index)
+    return WorkerStepper(makers, step_timeout, first_index)
+
+
+class GymEnvs(ReplayedEnvs):
+    """N copies of any Gymnasium environment with Box or Discrete observations, each made by `make(env_id)`.
+
+    In this process unless asked otherwise; pybullet's lock would make threads useless.
+    """
+
+    def __init__(
+        self,
+        env_id: str,
+        num_envs: int,
+        *,
+        make: Callable[..., gym.Env[Any, Any]],
+        vectorization: Vectorization = "sync",
+        step_timeout: float = 30.0,
+        reseed_every: int | None = None,
+        first_index: int = 0,
+        render: bool = False,
+    ) -> None:
+        maker = functools.partial(make, env_id, render=render)
+        stepper = make_stepper(maker, num_envs, vectorization, step_timeout, first_index)
+        super().__init__(stepper, reseed_every=reseed_every or RESEED_EVERY, first_index=first_index)
+
+
+class InProcessStepper:
+    """`gymnasium.vector.SyncVectorEnv` under SAME_STEP, without its copies and without merging info dictionaries.
+
+    On InvertedPendulumBulletEnv-v0 that bookkeeping took as long as a fifth of the physics.
+
+    Args:
+        makers: One function per environment that makes it.
+        first_index: Number of environment 0 in the run, for messages.
+    """
+
+    def __init__(self, makers: Sequence[Callable[[], gym.Env[Any, Any]]], first_index: int = 0) -> None:
+        self._envs = [make() for make in makers]
+        self.num_envs = len(self._envs)
+        self.observation_space = self._envs[0].observation_space
+        self.action_space = self._envs[0].action_space
+        self._shape = (self.num_envs, *(self.observation_space.shape or ()))
+        self._dtype = self.observation_space.dtype
+        self._first_index = first_index
+        self._actions: Values = np.empty(0)
+
+    def reset(self, mask: Values, seeds: Values) -> Values:
+        """Seeded reset of the environments in the mask."""
+        obs = np.empty((len(seeds), *self._shape[1:]), self._dtype)
+        for row, (index, seed) in enumerate(zip(np.flatnonzero(mask), seeds, strict=True)):
+            obs[row] = self._guarded(int(index), "reset", seed=int(seed))[0]
+        return obs
+
+    def send(self, actions: Values) -> None:
+        """Keep the actions: there is nobody else to do the work."""
+        self._actions = actions
+
+    def recv(self) -> RawStep:
+        """Step every environment, and restart those that ended."""
+        obs = np.empty(self._shape, self._dtype)
+        # Lists first: writing single numbers into arrays costs several times as much.
+        reward, terminated, truncated = [], [], []
+        final_obs, infos = [], []
+        index = 0
+        try:
+            for index, (env, action) in enumerate(zip(self._envs, self._actions, strict=True)):
+                seen, paid, over, cut, info = env.step(action)
+                if over or cut:
+                    final_obs.append(np.array(seen, self._dtype))  # a copy: resets may reuse the memory
+                    infos.append(reported_numbers(info))
+                    seen, _ = env.reset()
+                obs[index] = seen
+                reward.append(paid)
+                terminated.append(over)
+                truncated.append(cut)
+        except Exception as error:
+            raise self._fault(index, error) from error
+        ended, cut_off = np.array(terminated, bool), np.array(truncated, bool)
+        done = ended | cut_off
+        last = np.array(final_obs) if final_obs else obs[:0]
+        return RawStep(obs, np.array(reward, np.float64), ended, cut_off, done, done, last, infos)
+
+    def render(self) -> Values:
+        """Picture of environment 0."""
+        try:
+            frame = self._envs[0].render()
+        except (gym.error.DependencyNotInstalled, ImportError) as error:
+            # Most simulators step without what draws them, so nobody missed it before.
+            raise InputError(f"The environment needs something to draw that is not installed: {error}") from error
+        except Exception as error:
+            raise self._fault(0, error) from error
+        return picture(frame)
+
+    def close(self) -> None:
+        """Close every environment."""
+        for env in self._envs:
+            env.close()
+
+    def _guarded(self, index: int, method: str, **arguments: Any) -> Any:
+        try:
+            return getattr(self._envs[index], method)(**arguments)
+        except Exception as error:
+            raise self._fault(index, error) from error
+
+    def _fault(self, index: int, error: Exception) -> EnvironmentFault:
+        return EnvironmentFault(f"Environment {self._first_index + index} raised {type(error).__name__}: {error}")
+
+
+def picture(frame: Any) -> Values:
+    """A rendered frame as ``[H, W, 3]`` uint8."""
+    if not isinstance(frame, np.ndarray) or frame.ndim != 3:
+        raise InputError("This environment draws no picture. Make it with render=True; some have nothing to draw.")
+    return frame.astype(np.uint8, copy=False)

@@ -1,0 +1,217 @@
+"""The room worlds compiled: N environments a call, step for step what `rooms_env` does.
+
+An environment is one row of whole numbers, so that saving and restoring it is copying them, and a call passes few
+arrays: unpacking one costs as much as stepping an environment.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmrs.envs.numba_utils import STRIDE, jit, mix
+from mmrs.envs.rooms.maps import (
+    CELLS,
+    DOOR,
+    FLOOR,
+    GOAL,
+    HAS_KEY,
+    KEY,
+    MOVES,
+    NO_KEY,
+    NOISE_ACTION,
+    NOISE_BITS,
+    OPEN,
+    PAIRS,
+    PASSAGES,
+    ROOMS,
+    START,
+    TIME_LIMIT,
+    WALL,
+    World,
+    closed_rooms,
+    key_rooms,
+    middle,
+)
+from mmrs.envs.rooms.observations import observe
+
+NEXT_STEP, SAME_STEP, DISABLED = range(3)
+"""When an environment that ended starts again: with the next step, at once, or when it is told to."""
+_PAIRS, _PASSAGES, _MOVES = np.array(PAIRS), np.array(PASSAGES), np.array(MOVES)
+_MIDDLES = np.array([middle(room) for room in range(ROOMS * ROOMS)])
+_CLOSED, _KEY_ROOMS = closed_rooms(), key_rooms()
+_U32, _U48 = np.uint64(32), np.uint64(64 - NOISE_BITS)
+
+
+@jit
+def _bits(row: Values) -> Any:
+    """The next 64 random bits of an environment's stream."""
+    row[DRAWS] += 1
+    return mix(np.uint64(row[STREAM]) + np.uint64(row[DRAWS]) * STRIDE)
+
+
+@jit
+def _draw_map(row: Values, grid: Values) -> None:
+    """`rooms_map.multi_rooms`."""
+    order = np.arange(len(_PASSAGES))
+    for i in range(len(order) - 1, 0, -1):
+        j = np.int64((_bits(row) >> _U32) * np.uint64(i + 1) >> _U32)
+        order[i], order[j] = order[j], order[i]
+    rooms = len(_MIDDLES)
+    group, joined = np.arange(rooms), np.zeros((rooms, rooms), np.bool_)
+    grid[:] = _CLOSED
+    for number in order:
+        a, b = _PAIRS[number]
+        kept, gone = group[a], group[b]
+        if kept != gone:
+            for room in range(rooms):
+                if group[room] == gone:
+                    group[room] = kept
+            grid[_PASSAGES[number]] = FLOOR
+            joined[a, b] = joined[b, a] = True
+    depth = np.full(rooms, -1)
+    queue = np.zeros(rooms, np.int64)
+    depth[0], known = 0, 1
+    for place in range(rooms):
+        room = queue[place]
+        for other in range(rooms):
+            if joined[room, other] and depth[other] < 0:
+                depth[other] = depth[room] + 1
+                queue[known] = other
+                known += 1
+    grid[_MIDDLES[np.argmax(depth)]] = GOAL
+
+
+@jit
+def _visit(row: Values) -> None:
+    states = (len(row) - GRID - CELLS) // 2
+    place = GRID + CELLS + row[PHASE] * CELLS + row[CELL]
+    if row[place] != row[EPISODE]:
+        row[place] = row[EPISODE]
+        row[STATES] += 1
+    if row[place + states] == 0:
+        row[VISITED] += 1
+    row[place + states] += 1
+
+
+@jit
+def _begin(procedural: bool, row: Values) -> None:
+    """Start an episode."""
+    grid = row[GRID : GRID + CELLS]
+    if procedural:
+        _draw_map(row, grid)
+    else:
+        grid[:] = _KEY_ROOMS
+    row[CELL], row[PHASE], row[STEPS], row[STATES] = START, NO_KEY, 0, 0
+    row[OVER], row[LAST], row[NOISE] = 0, 4, 0
+    row[EPISODE] += 1
+    _visit(row)
+
+
+@jit
+def _move(action: int, row: Values) -> bool:
+    """Walk or redraw the noise; whether the goal was reached."""
+    grid = row[GRID : GRID + CELLS]
+    if action == NOISE_ACTION:
+        row[NOISE] = np.int64(_bits(row) >> _U48)
+    else:
+        target = row[CELL] + _MOVES[action]
+        held = grid[target]
+        if held != WALL and (held != DOOR or row[PHASE] != NO_KEY):
+            row[CELL] = target
+            if held == KEY:
+                row[PHASE] = HAS_KEY
+            elif held == DOOR:
+                row[PHASE] = OPEN
+    row[STEPS] += 1
+    row[LAST] = action
+    if grid[row[CELL]] == GOAL:
+        return True
+    grid[row[CELL]] = FLOOR
+    return False
+
+
+@jit
+def reset(procedural: bool, noise: bool, image: bool, rows: Values, mask: Values, obs: Values) -> None:
+    """Start an episode in the environments of the mask ``[N]``; observations ``[N, F]`` of all."""
+    for i in range(len(mask)):
+        if mask[i]:
+            _begin(procedural, rows[i])
+        observe(procedural, noise, image, rows[i], obs[i])
+
+
+@jit
+def _first_wrong(noise: bool, mode: int, rows: Values, actions: Values) -> int:
+    """The first environment that cannot be stepped, or N."""
+    for i in range(len(actions)):
+        if not 0 <= actions[i] < (5 if noise else 4) or (mode == DISABLED and rows[i, OVER]):
+            return i
+    return len(actions)
+
+
+@jit
+def step(
+    procedural: bool, noise: bool, image: bool, mode: int,
+    rows: Values, actions: Values, obs: Values, last: Values, flags: Values, told: Values,
+) -> int:  # fmt: skip
+    """Step all environments, or none where one of them cannot be stepped.
+
+    Args:
+        procedural: a new map each episode.
+        noise: whether there is a fifth action.
+        image: whether observations are images.
+        mode: of the automatic reset.
+        rows: ``[N, W]``, the environments; changed in place.
+        actions: ``[N]`` int64.
+        obs: ``[N, F]``, written.
+        last: ``[N, F]``, written where an episode ended under SAME_STEP: its true last observation.
+        flags: ``[2, N]`` bool, written: terminated (success, and a reward of 1) and truncated.
+        told: ``[2, 3, N]`` int64, written: states of the episode, visited ever and steps of the episode; first as
+            `obs` shows, then as the step left them, which differs where an episode ended under SAME_STEP.
+
+    Returns:
+        How many episodes ended; or -1 - i, if environment i has no such action or is over.
+    """
+    wrong = _first_wrong(noise, mode, rows, actions)
+    if wrong < len(actions):
+        return -1 - wrong
+    ended = 0
+    for i in range(len(actions)):
+        row = rows[i]
+        if mode == NEXT_STEP and row[OVER]:
+            _begin(procedural, row)
+            flags[0, i] = flags[1, i] = False
+        else:
+            flags[0, i] = _move(actions[i], row)
+            flags[1, i] = not flags[0, i] and row[STEPS] >= TIME_LIMIT
+            _visit(row)
+        told[1, 0, i], told[1, 1, i], told[1, 2, i] = row[STATES], row[VISITED], row[STEPS]
+        if flags[0, i] or flags[1, i]:
+            ended += 1
+            row[OVER] = 1
+            if mode == SAME_STEP:
+                observe(procedural, noise, image, row, last[i])
+                _begin(procedural, row)
+        told[0, 0, i], told[0, 1, i], told[0, 2, i] = row[STATES], row[VISITED], row[STEPS]
+        observe(procedural, noise, image, row, obs[i])
+    return ended
+
+
+Values = NDArray[Any]
+CELL, PHASE, STEPS, EPISODE, STATES, VISITED, OVER, LAST, NOISE, STREAM, DRAWS, GRID = range(12)
+"""First columns of an environment; `GRID` is where the map begins."""
+
+
+def width(world: World) -> int:
+    """Numbers an environment takes."""
+    return GRID + CELLS + 2 * world.phases * CELLS
+
+
+def parts(rows: Values) -> tuple[Values, Values, Values, Values]:
+    """Views of environments ``[N, W]``: state ``[N, 11]``, what each cell holds ``[N, CELLS]``, and for each true state
+    ``[N, S]`` the last episode that visited it and the visits since the last seeded reset.
+    """
+    half = GRID + CELLS + (rows.shape[1] - GRID - CELLS) // 2
+    return rows[:, :GRID], rows[:, GRID : GRID + CELLS], rows[:, GRID + CELLS : half], rows[:, half:]

@@ -1,0 +1,189 @@
+"""From a configuration to a trainer."""
+
+from __future__ import annotations
+
+import ast
+import math
+import os
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from mmrs.envs.base import TrainingEnvs
+from mmrs.envs.registry import family, make_envs
+from mmrs.envs.subprocess_envs import apart, can_be_apart
+from mmrs.errors import InputError
+from mmrs.ppo.trainer import Trainer
+from mmrs.rewards import IntrinsicReward, Scaled, Weighted, make
+from mmrs.rewards.registry import settings
+from mmrs.runs.config import BonusConfig, EnvConfig, TrainConfig
+from mmrs.runs.config_check import check
+from mmrs.runs.threads import use_threads
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of that name, or the best there is."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise InputError(f"device {name!r} is unknown; expected cpu, cuda or auto.") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise InputError("device cuda was asked for, but torch sees no GPU. Use --device cpu or auto.")
+    return device
+
+
+def parse_options(options: tuple[str, ...]) -> dict[str, Any]:
+    """`k=10 preset=paper` as keyword arguments: numbers, booleans and None as such, anything else as text."""
+    parsed: dict[str, Any] = {}
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not equals or not name:
+            raise InputError(f"bonus option {option!r}: expected name=value, for example lambda_g=0.1.")
+        try:
+            parsed[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            parsed[name] = value
+    return parsed
+
+
+def bonus_settings(config: TrainConfig) -> dict[str, Any]:
+    """Every option of the bonus with its value: a run's record must not depend on the defaults of a version."""
+    if config.bonus.name == "none":
+        return {}
+    known = settings(config.bonus.name, **bonus_options(config.bonus, total_updates(config)))
+    return {name: _as_data(value) for name, value in known.items()}
+
+
+def _as_data(value: Any) -> Any:
+    """What JSON can hold of an option, the same in every process."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, tuple | list):
+        return [_as_data(item) for item in value]
+    named = value if hasattr(value, "__qualname__") else type(value)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def total_updates(config: TrainConfig) -> int:
+    """Updates of a whole run."""
+    return -(-config.steps // (config.num_steps * config.env.num_envs))
+
+
+def bonus_options(config: BonusConfig, updates: int) -> dict[str, Any]:
+    """What the reward is made with; learning rates that can decay do so over the run."""
+    options = parse_options(config.options)
+    if config.name in ("landmarks", "mmrs", "ride", "rnd"):
+        options.setdefault("total_updates", updates)  # Sec. 6.2: "a linearly decaying learning rate"
+    return options
+
+
+def build_bonus(config: BonusConfig, envs: TrainingEnvs, updates: int, seed: int) -> IntrinsicReward | None:
+    """The bonus with its scale and weight, or None."""
+    if config.name == "none":
+        return None
+    options = bonus_options(config, updates)
+    bonus = make(config.name, envs.observation_space, envs.action_space, seed=seed, **options)
+    if config.scale != "none":
+        bonus = Scaled(bonus, by=config.scale, centre=config.centre)
+    elif config.centre:
+        raise InputError("bonus.centre needs bonus.scale: set it to 'reward' or 'return'.")
+    if config.weight == 1.0 and config.final_weight is None:
+        return bonus
+    over = updates if config.final_weight is not None else 0
+    return Weighted(bonus, config.weight, final_weight=config.final_weight, over_updates=over)
+
+
+def build_envs(
+    config: EnvConfig, *, render: bool = False, num_envs: int | None = None, first_index: int = 0
+) -> TrainingEnvs:
+    """The environments of a configuration."""
+    return make_envs(
+        config.id,
+        num_envs or config.num_envs,
+        sticky=config.sticky,
+        obs_type=config.obs_type,
+        threads=config.threads,
+        vectorization=config.vectorization,
+        step_timeout=config.step_timeout,
+        reseed_every=config.reseed_every,
+        render=render,
+        first_index=first_index,
+    )
+
+
+def build_trainer(config: TrainConfig) -> Trainer:
+    """Environments, bonus and learner, ready to start or to be restored."""
+    check(config)
+    use_threads(config.threads)
+    device = choose_device(config.device)
+    groups = build_groups(config.env, device)
+    try:
+        bonus = build_bonus(config.bonus, groups[0], total_updates(config), config.seed)
+        return Trainer(
+            groups,
+            bonus,
+            ppo=config.ppo,
+            mixing=config.mixing,
+            num_steps=config.num_steps,
+            total_steps=config.steps,
+            reward_clip=config.env.reward_clip,
+            normalise=config.env.normalise,
+            seed=config.seed,
+            device=device,
+            shared=config.env.threads is not None,  # whoever counts threads shares the machine
+        )
+    except BaseException:
+        for envs in groups:
+            envs.close()
+        raise
+
+
+def build_groups(config: EnvConfig, device: torch.device) -> list[TrainingEnvs]:
+    """The environments in groups of equal size: while some step, the policy acts for others."""
+    in_processes, groups = _spread(config, device)
+    if config.num_envs % groups:
+        raise InputError(f"env.groups is {groups}, expected a divisor of env.num_envs ({config.num_envs}).")
+    if groups > 1 and (config.normalise or family(config.id) == "rooms"):
+        # Statistics and coverage are of what is seen together; results must not depend on how that is split.
+        raise InputError(
+            f"env.groups is {groups}, but the statistics of env.normalise and the visits that room worlds count are of "
+            "environments that step together. Leave env.groups out."
+        )
+    size = config.num_envs // groups
+    each = replace(config, threads=None if config.threads is None else max(1, config.threads // groups))
+    makers = [partial(build_envs, each, num_envs=size, first_index=i * size) for i in range(groups)]
+    return list(apart(makers, config.step_timeout)) if in_processes else [make() for make in makers]
+
+
+def _spread(config: EnvConfig, device: torch.device) -> tuple[bool, int]:
+    """Whether groups of games get processes, and how many groups there are.
+
+    On a CPU the number depends on the configuration alone: in other numbers of groups, pictures give other roundings.
+    """
+    games = family(config.id) == "atari"
+    asked = games and config.vectorization == "async"
+    if asked and not can_be_apart():
+        raise InputError("env.vectorization is async, but this system or process cannot start others. Leave it out.")
+    if config.groups is not None:
+        return asked, config.groups
+    if not games or device.type != "cuda" or config.threads is not None or config.normalise:
+        return asked, 1
+    # A core for each game, one for the trainer and one to spare: they look for each other's signs all the time.
+    in_processes = asked or (can_be_apart() and usable_cores() >= config.num_envs + 2)
+    return in_processes, _most_groups(config.num_envs, 8 if in_processes else 4)
+
+
+def _most_groups(num_envs: int, most: int) -> int:
+    """The largest number of equal groups; more than `most` would wait for each other's turns."""
+    return max(groups for groups in range(1, most + 1) if num_envs % groups == 0)
+
+
+def usable_cores() -> int:
+    """Cores of the process where the system tells (Linux), else of the machine."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

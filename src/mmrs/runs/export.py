@@ -1,0 +1,156 @@
+"""`mmrs export`: a trained policy as one ONNX file that takes raw observations, checked before it is believed."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import warnings
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+import tyro
+from gymnasium import spaces
+from rich.console import Console
+from torch import Tensor, nn
+
+from mmrs.errors import InputError, MissingExtraError, StorageError
+from mmrs.ppo.policy import Policy
+from mmrs.runs.config import TrainConfig
+from mmrs.runs.evaluate import one_env
+from mmrs.runs.folder import RunFolder
+from mmrs.runs.load import load_policy
+from mmrs.storage.files import replace_durably
+
+TOLERANCE = 1e-5
+"""Most that ONNX Runtime may differ from torch, relative to the largest output."""
+BATCHES = (1, 2, 7)
+"""Sizes of batches tried: the batch is not fixed in the file."""
+_NAMES = ("parameters", "value", "action")
+
+
+@dataclass(frozen=True)
+class ExportConfig:
+    """Write a trained policy for use without this package (and without torch)."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """Folder of the run."""
+    onnx: bool = True
+    """As ONNX: raw observations in; distribution parameters, value and likeliest action out."""
+    out: Path | None = None
+    """File to write instead of `policy.onnx` in the run's folder."""
+
+
+class Exported(nn.Module):
+    """Normalisation, network and choice of the action in one module, so that users need nothing beside it."""
+
+    mean: Tensor
+    scale: Tensor
+    low: Tensor
+    high: Tensor
+    starts: Tensor
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__()
+        self.network, self.observation, self.action = policy.network, policy.observation, policy.action
+        self.normalised = policy.normaliser is not None
+        if policy.normaliser:
+            self.clip = policy.normaliser.clip
+            # In double precision as in training: large offsets would eat the digits of small differences.
+            self.register_buffer("mean", torch.as_tensor(policy.normaliser.mean, dtype=torch.float64))
+            scale = np.sqrt(policy.normaliser.variance + 1e-8)
+            self.register_buffer("scale", torch.as_tensor(scale, dtype=torch.float64))
+        self.bounded = isinstance(policy.action_space, spaces.Box)
+        if isinstance(policy.action_space, spaces.Box):
+            self.register_buffer("low", torch.as_tensor(policy.action_space.low))
+            self.register_buffer("high", torch.as_tensor(policy.action_space.high))
+        else:
+            self.register_buffer("starts", torch.as_tensor(np.array(policy.action.starts)))
+
+    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """From ``[B, *obs]`` to distribution parameters, values and actions as the environment takes them."""
+        if self.normalised:
+            obs = ((obs.double() - self.mean) / self.scale).clamp(-self.clip, self.clip).float()
+        parameters, value = self.network(self.observation.features(obs))
+        action = self.network.mode(parameters)
+        if self.bounded:
+            action = action.reshape(-1, *self.action.shape).clamp(self.low, self.high)
+        else:
+            action = (action + self.starts).reshape(-1, *self.action.shape)
+        return parameters, value, action
+
+
+def export(config: ExportConfig, console: Console | None = None) -> Path:
+    """Write the file and check it against torch; returns its path."""
+    if not config.onnx:
+        raise InputError("nothing to export: ONNX is the only format so far. Leave --onnx on.")
+    run = RunFolder.open(config.run)
+    with closing(one_env(run.read_config(TrainConfig).env)) as envs:
+        policy, _, step = load_policy(run, envs)
+        batches = [observations(envs.observation_space, size) for size in BATCHES]
+    path = config.out or run.path / "policy.onnx"
+    model = to_onnx(Exported(policy).eval(), torch.as_tensor(batches[1]))
+    worst = difference(model, policy, batches)
+    if not worst <= TOLERANCE:
+        raise StorageError(
+            f"ONNX Runtime differs from torch by {worst:.2g} (allowed {TOLERANCE:g}); nothing was written."
+        )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_durably(path, model)
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror or error}.") from error
+    text = f"policy of step {step}: {path} (within {worst:.1g} of torch, any batch size)"
+    (console or Console()).print(text, highlight=False, soft_wrap=True)
+    return path
+
+
+def to_onnx(module: nn.Module, example: Tensor) -> bytes:
+    """The module as an ONNX file with a free batch dimension."""
+    try:
+        import onnxscript  # noqa: F401, PLC0415
+    except ImportError as error:
+        raise MissingExtraError("onnxscript", "onnx") from error
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch's own exporter, about itself
+        file = Path(folder) / "policy.onnx"
+        torch.onnx.export(
+            module,
+            (example,),
+            str(file),
+            dynamo=True,
+            input_names=["obs"],
+            output_names=list(_NAMES),
+            dynamic_shapes=({0: torch.export.Dim("batch")},),
+            external_data=False,
+            verbose=False,
+        )
+        return file.read_bytes()
+
+
+def difference(model: bytes, policy: Policy, batches: list[Any]) -> float:
+    """Largest difference of parameters and values from torch, relative to the largest number among them (or 1)."""
+    try:
+        import onnxruntime  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError("onnxruntime", "onnx") from error
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    worst = 0.0
+    for obs in batches:
+        got = session.run(list(_NAMES[:2]), {"obs": obs})
+        with torch.no_grad():
+            expected = policy.network(policy.observation.features(policy.inputs(obs)))
+        for ours, theirs in zip(expected, got, strict=True):
+            size = max(1.0, float(ours.abs().max()))
+            worst = max(worst, float((ours - torch.from_numpy(theirs)).abs().max()) / size)
+    return worst
+
+
+def observations(space: spaces.Space[Any], count: int) -> Any:
+    """Observations drawn from a space, ``[count, *obs]``, the same each time."""
+    space.seed(count)
+    return np.stack([np.asarray(space.sample()) for _ in range(count)])

@@ -1,0 +1,196 @@
+"""A run is a folder: its configuration, its record, its checkpoints, its videos. None is ever overwritten."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mmrs.errors import InputError, RunBusyError, StorageError, near_matches
+from mmrs.runs.config_json import from_json, to_json
+from mmrs.storage.files import hold_lock, read_regular, release_lock, replace_durably
+
+T = TypeVar("T")
+SCHEMA = 1
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]{0,99}")
+"""Names of runs: nothing that a path, a shell, a terminal or a web page reads as anything but letters."""
+_CONFIG, _LOCK = "config.json", ".lock"
+_CONFIG_LIMIT = 1 << 22
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The places of one run. Make it with `create` or `open`."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, root: Path, name: str, *, adopt: bool = False) -> RunFolder:
+        """A new folder for a run.
+
+        Args:
+            root: folder of runs; made if missing.
+            name: of the run.
+            adopt: take an existing folder as it is, such as one that was only half made.
+
+        Raises:
+            InputError: the name is not a plain one, or a run of this name exists.
+        """
+        if not NAME.fullmatch(name) or name.endswith("."):
+            raise InputError(
+                f"{name[:120]!r} cannot name a run: use up to 100 letters, digits and . _ + = -, starting with a "
+                "letter or digit and not ending with a dot."
+            )
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            path = root.resolve() / name
+            # The pattern lets nothing through that could leave the root; this would notice if it ever did.
+            if path.resolve().parent != root.resolve():
+                raise InputError(f"the run {name!r} would lie outside {root}.")
+            path.mkdir(exist_ok=adopt)
+            run = cls(path)
+            for folder in (run.checkpoints, run.videos, run.tensorboard):
+                folder.mkdir(exist_ok=adopt)
+        except FileExistsError as error:
+            raise InputError(
+                f"{root / name} exists already and is not overwritten. Choose another --name, or continue that run "
+                f"with: mmrs train --resume {root / name}"
+            ) from error
+        except OSError as error:
+            raise StorageError(f"cannot make the folder {root / name}: {error.strerror or error}.") from error
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """The folder of an existing run.
+
+        Raises:
+            InputError: there is no run.
+        """
+        run = cls(path.resolve())
+        if not run.config.is_file():
+            raise InputError(f"there is no run in {path}: it holds no {_CONFIG}. {_nearby(path)}")
+        # A run folder from elsewhere must not make us write to places of its choice.
+        for child in (run.config, run.metrics, run.checkpoints, run.videos, run.tensorboard, run.wandb, run.evaluation):
+            if child.is_symlink():
+                raise InputError(f"{child} is a link; a run keeps its files in its own folder.")
+        return run
+
+    @property
+    def name(self) -> str:
+        """Of the folder."""
+        return self.path.name
+
+    @property
+    def config(self) -> Path:
+        """Everything the run depends on, written before the first step."""
+        return self.path / _CONFIG
+
+    @property
+    def metrics(self) -> Path:
+        """The record, a row an update."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def videos(self) -> Path:
+        """Folder of videos."""
+        return self.path / "videos"
+
+    @property
+    def tensorboard(self) -> Path:
+        """Folder of TensorBoard's event files."""
+        return self.path / "tensorboard"
+
+    @property
+    def wandb(self) -> Path:
+        """Folder of Weights & Biases, where that was asked for."""
+        return self.path / "wandb"
+
+    @property
+    def evaluation(self) -> Path:
+        """Results of `mmrs eval`."""
+        return self.path / "evaluation.json"
+
+    def write_config(self, config: Any, bonus: dict[str, Any] | None = None) -> None:
+        """Save a configuration (a frozen dataclass), once, with every option of its bonus."""
+        if self.config.exists():
+            raise InputError(f"{self.config} exists already: the configuration of a run does not change.")
+        self.write_json(self.config, {"schema": SCHEMA, "config": to_json(config), "bonus": to_json(bonus or {})})
+
+    def read_config(self, kind: type[T]) -> T:
+        """The configuration of the run, every key checked against `kind`."""
+        return from_json(kind, self._read()["config"], f"{self.config}: config")
+
+    def read_bonus(self) -> dict[str, Any]:
+        """Every option of the run's bonus, those that nobody chose included."""
+        bonus = self._read().get("bonus", {})
+        if not isinstance(bonus, dict):
+            raise StorageError(f"{self.config}: bonus is {bonus!r}, expected an object.")
+        return bonus
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            data = json.loads(read_regular(self.config, _CONFIG_LIMIT))
+        except (ValueError, RecursionError) as error:
+            raise StorageError(f"{self.config} is not valid JSON ({error}).") from error
+        if not isinstance(data, dict) or data.keys() - {"bonus"} != {"schema", "config"}:
+            raise StorageError(f"{self.config} is not the configuration of a run.")
+        if data["schema"] != SCHEMA:
+            raise StorageError(
+                f"{self.config} has the schema {data['schema']!r}, but this version of mmrs reads {SCHEMA}. "
+                "Use the version that wrote it."
+            )
+        return data
+
+    def write_json(self, path: Path, data: Any) -> None:
+        """Put a JSON file in place whole; numbers that are not finite are refused."""
+        try:
+            replace_durably(path, json.dumps(data, indent=2, allow_nan=False).encode() + b"\n")
+        except ValueError as error:
+            raise InputError(f"{path.name} would hold a number that is not finite.") from error
+        except OSError as error:
+            raise StorageError(f"cannot write {path}: {error.strerror or error}.") from error
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the run for this process: two that train one run would mix their records."""
+        try:
+            handle = hold_lock(self.path / _LOCK)
+        except BlockingIOError as error:
+            raise RunBusyError(f"{self.path} is being trained by another process. Wait for it or stop it.") from error
+        except OSError as error:
+            raise StorageError(
+                f"cannot lock {self.path / _LOCK}: {error.strerror or error}. Runs need a disk that can be written to "
+                "and that has file locks."
+            ) from error
+        try:
+            yield
+        finally:
+            release_lock(handle)  # the system does so when the process is killed
+
+
+def _nearby(path: Path) -> str:
+    """Which run may have been meant."""
+
+    def runs(folder: Path) -> list[str]:
+        return sorted(p.name for p in folder.iterdir() if (p / _CONFIG).is_file()) if folder.is_dir() else []
+
+    if inside := runs(path):
+        return f"It is a folder of runs; name one of the {len(inside)}, such as {path / inside[0]}"
+    beside = runs(path.parent)
+    return near_matches(path.name, beside) if beside else "Start one with: mmrs train"
+
+
+def plain_name(*parts: str) -> str:
+    """A run's name from an environment's id, a reward's name, a seed: what names may not hold becomes a hyphen."""
+    joined = "-".join(re.sub(r"[^A-Za-z0-9._+=]+", "-", part).strip("-.") for part in parts)
+    return joined.lstrip("._+=-")[:100].rstrip(".-") or "run"

@@ -1,0 +1,195 @@
+"""What one sees while training: progress, time left, speed, returns, what the bonus does. One row a run.
+
+A terminal gets a live table; anything else (a log file, a pipe) gets a plain line every few seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from mmrs.runs.console import LiveView
+
+LINE_EVERY = 5.0
+"""Seconds between plain lines."""
+SUCCESS = "env/success"
+"""Share of the last episodes that the environment called a success."""
+SMOOTHING = 0.1
+"""Weight of the newest update in the speed shown."""
+
+
+@dataclass
+class Progress:
+    """Where one run stands."""
+
+    name: str
+    total: int
+    """Agent steps of the whole run."""
+    step: int = 0
+    speed: float = 0.0
+    """Steps a second, smoothed."""
+    row: dict[str, Any] = field(default_factory=dict)
+    note: str = ""
+    """A word on why it is not running: "done", "stopped", ..."""
+
+    def take(self, row: Mapping[str, Any]) -> None:
+        """Take in a row of metrics."""
+        self.step, self.row = int(row["step"]), dict(row)
+        now = float(row.get("steps_per_second", 0.0))
+        self.speed = now if not self.speed else self.speed + SMOOTHING * (now - self.speed)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the present speed; None before the first update."""
+        return (self.total - self.step) / self.speed if self.speed else None
+
+
+class Display(LiveView):
+    """Shows the progress of one or several runs; use as a context manager."""
+
+    def __init__(
+        self,
+        runs: Mapping[str, int],
+        *,
+        console: Console | None = None,
+        quiet: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Args:
+        runs: names, each with its total of agent steps.
+        console: to draw on; None: standard error, for as long as somebody reads it.
+        quiet: show nothing.
+        clock: tells seconds.
+        """
+        super().__init__(console, quiet)
+        self.runs = {name: Progress(name, total) for name, total in runs.items()}
+        self.clock = clock
+        self._spoke = dict.fromkeys(self.runs, -LINE_EVERY)
+        self._updated: dict[str, float] = {}
+
+    def update(self, name: str, row: Mapping[str, Any]) -> None:
+        """Show a row of metrics of a run."""
+        self._updated[name] = self.clock()  # first: a signal may ask for `update_left` at any moment
+        self.runs[name].take(row)
+        if self._live:
+            return  # drawn by Live, a few times a second
+        if not self.quiet and self.clock() - self._spoke[name] >= LINE_EVERY:
+            self._spoke[name] = self.clock()
+            self.say(plain_line(self.runs[name]))
+
+    def update_left(self, name: str) -> float | None:
+        """Seconds until the present update of a run ends, if it takes as long as the last one did; None: unknown."""
+        seconds = self.runs[name].row.get("seconds")
+        return None if seconds is None else float(seconds) - (self.clock() - self._updated[name])
+
+    def note(self, name: str, word: str, sentence: str = "") -> None:
+        """Say once what became of a run.
+
+        Args:
+            name: of the run.
+            word: for the table, which has no room for more: "done", "stopped".
+            sentence: for the reader, who may want to copy from it; a terminal shows it under the table.
+        """
+        self.runs[name].note = word
+        if not self.quiet and (sentence or not self._live):
+            self.say_last(f"{name}: {sentence or word}")
+
+    def draw(self) -> RenderableType:
+        """The picture as it is now."""
+        runs = list(self.runs.values())
+        return Group(overview(runs), *(rewards(run) for run in runs if len(runs) == 1 and run.row))
+
+
+def overview(runs: list[Progress]) -> Table:
+    """A table with a row a run."""
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1, 0, 0))
+    table.add_column("run", overflow="fold", vertical="bottom")  # the one column that may wrap on a narrow terminal
+    table.add_column("progress", width=10)
+    # Where episodes succeed or fail there are no lives, and success says more than their return.
+    succeeds = any(SUCCESS in run.row for run in runs)
+    # Two lines a title, so that no number is cut at 80 columns.
+    first = "\nsuccess" if succeeds else "return\none life"
+    for title in ("\nsteps", "\nleft", "\nsteps/s", first, "return\nfull game", "bonus in\nadvantage"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for run in runs:
+        table.add_row(
+            Text(run.name),
+            ProgressBar(total=run.total, completed=min(run.step, run.total), width=10),
+            f"{short_count(run.step)}/{short_count(run.total)}",
+            run.note or duration(run.seconds_left),
+            f"{run.speed:,.0f}" if run.speed else "–",
+            _percent(run.row.get(SUCCESS)) if succeeds else _number(run.row.get("life_return")),
+            _number(run.row.get("game_return")),
+            _percent(run.row.get("bonus_advantage_share")),
+        )
+    return table
+
+
+def rewards(run: Progress) -> Table:
+    """The terms of the reward: mean a step, and share of the whole by size."""
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for title in ("reward term", "mean a step", "share"):
+        table.add_column(title, justify="left" if title == "reward term" else "right")
+    for name in reward_terms(run.row):
+        share = run.row[f"reward/{name}_share"]
+        table.add_row(Text(name), f"{run.row.get(f'reward/{name}', 0.0):+.4g}", _percent(share))
+    return table
+
+
+def reward_terms(row: Mapping[str, Any]) -> list[str]:
+    """Names of the terms a row reports, the extrinsic reward first."""
+    names = [
+        key[len("reward/") : -len("_share")] for key in row if key.startswith("reward/") and key.endswith("_share")
+    ]
+    return sorted(names, key=lambda name: (name != "extrinsic", name))
+
+
+def plain_line(run: Progress) -> str:
+    """One line for logs."""
+    parts = [
+        f"{run.name}: {short_count(run.step)}/{short_count(run.total)} steps ({run.step / max(run.total, 1):.0%})",
+        f"{run.speed:,.0f}/s",
+        f"{duration(run.seconds_left)} left",
+    ]
+    for title, key in (("one-life return", "life_return"), ("full-game return", "game_return")):
+        if key in run.row:
+            parts.append(f"{title} {_number(run.row[key])}")
+    if SUCCESS in run.row:
+        parts.append(f"success {_percent(run.row[SUCCESS])}")
+    shares = [f"{name} {_percent(run.row[f'reward/{name}_share'])}" for name in reward_terms(run.row)]
+    parts += [f"reward: {', '.join(shares)}"] if shares else []
+    if "bonus_advantage_share" in run.row:
+        parts.append(f"bonus in advantages {_percent(run.row['bonus_advantage_share'])}")
+    return " | ".join(parts)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.1f}" if abs(value) < 1e4 else f"{value:,.0f}"
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0%}" if value >= 0.0995 or value == 0 else f"{value:.1%}"
+
+
+def short_count(steps: int) -> str:
+    """A number of steps in few letters: 512k, 10M."""
+    for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if steps >= 10 * size or steps >= size > 10**3:
+            return f"{steps / size:.4g}{letter}"
+    return str(steps)
+
+
+def duration(seconds: float | None) -> str:
+    """Hours, minutes and seconds."""
+    if seconds is None:
+        return "–"
+    minutes, rest = divmod(round(max(seconds, 0.0)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

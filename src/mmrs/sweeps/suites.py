@@ -1,0 +1,208 @@
+"""Suites: the experiments of the paper and a few of ours, each a list of cells (environment, method, seed)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mmrs.envs.atari import ATARI_GAMES
+from mmrs.envs.bullet import BULLET_GAMES
+from mmrs.envs.registry import family
+from mmrs.errors import InputError, near_matches
+from mmrs.paper.gridworld import GridWorldConfig
+from mmrs.paper.maze.experiment import MazeConfig
+from mmrs.paper.maze.options import METHODS as MAZE_METHODS
+from mmrs.rewards import REWARDS
+from mmrs.runs.config import BonusConfig, EnvConfig, TrainConfig
+from mmrs.runs.config_json import to_json
+from mmrs.runs.folder import plain_name
+from mmrs.runs.presets import VECTOR, default_config
+
+COMPARED = ("ppo", "re3", "ride", "rnd", "mmrs")
+"""The methods of the paper's tables, in its order."""
+MAZES_A_SEED = 100
+"""Mazes that one seed of the maze suite stands for (Sec. 6.1 simulates a hundred)."""
+Config = TrainConfig | MazeConfig | GridWorldConfig
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a sweep."""
+
+    name: str
+    """Of its folder."""
+    kind: str
+    """`train`, `maze` or `gridworld`: what is done in the folder."""
+    env: str
+    method: str
+    seed: int
+    config: dict[str, Any]
+    """Of the run, as JSON."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Environments x methods x seeds, and the configuration of each."""
+
+    name: str
+    about: str
+    """One line for `mmrs sweep --help` and the docs."""
+    games: tuple[str, ...]
+    methods: tuple[str, ...]
+    seeds: int
+    configure: Callable[[str, str, int], Config]
+    """From environment, method and seed."""
+    kind: str = "train"
+    allowed: tuple[str, ...] = ()
+    """Methods that may be asked for beyond `methods`."""
+
+
+def training_method(env: str, method: str, seed: int) -> TrainConfig:
+    """PPO with the bonus of a method, in the settings that fit the environment."""
+    if method == "ppo":
+        config = default_config(env, "none")
+    elif method == "mmrs-paper":  # the reward as printed, with the printed weights
+        form = "paper-bullet" if family(env) == "bullet" else "paper"
+        config = replace(default_config(env), bonus=BonusConfig("mmrs", options=(f"preset={form}",)))
+    else:
+        config = default_config(env, method)
+    return replace(config, seed=seed)
+
+
+def _vanishing(env: str, method: str, seed: int) -> TrainConfig:
+    # A bonus that is divided by its own spread cannot be seen to vanish, so here each is paid bare.
+    if method in ("ppo", "mmrs", "mmrs-paper"):
+        return training_method(env, "mmrs-paper" if method == "mmrs" else method, seed)
+    # Unstated: the weights of the rivals; 0.1 is what Sec. 6.2 gives the terms of MMRS.
+    return replace(training_method(env, method, seed), bonus=BonusConfig(method, weight=0.1))
+
+
+def _smoke(env: str, method: str, seed: int) -> TrainConfig:
+    config = replace(training_method(env, method, seed), ppo=VECTOR.ppo, num_steps=32, steps=2048, checkpoint_every=2)
+    return replace(config, env=EnvConfig(env, num_envs=4))
+
+
+def _maze(env: str, method: str, seed: int) -> MazeConfig:
+    kind, size = env.split()
+    first = seed * MAZES_A_SEED
+    return MazeConfig(sizes=(int(size),), kinds=(kind,), methods=(method,), mazes=MAZES_A_SEED, first_seed=first)
+
+
+def _gridworld(_env: str, _method: str, _seed: int) -> GridWorldConfig:
+    return GridWorldConfig()
+
+
+_TRAINABLE = ("ppo", "mmrs-paper", *REWARDS)
+SUITES = {
+    suite.name: suite
+    for suite in (
+        Suite("smoke", "two small worlds, seconds a run", ("CartPole-v1", "mmrs/Maze2D-v0"), ("ppo", "rnd", "mmrs"), 2,
+              _smoke, allowed=_TRAINABLE),
+        Suite("gridworld", "the two walks of Eq. (12) in exact fractions", ("GridWorld",), ("jfi",), 1, _gridworld,
+              kind="gridworld"),
+        Suite("maze", "Sec. 6.1: steps until every cell was seen; a seed is a hundred mazes",
+              tuple(f"{kind} {size}" for kind in ("plus", "perfect") for size in (5, 10, 20)),
+              ("jfi", "entropy", "coverage", "count_bonus", "count_penalty", "rnd_decay"), 10, _maze,
+              kind="maze", allowed=MAZE_METHODS),
+        Suite("rooms", "three small worlds with a far goal: a key and a door, a new map each time, a noisy television",
+              ("mmrs/KeyRooms-v0", "mmrs/MultiRooms-v0", "mmrs/NoisyTV-v0"), COMPARED, 8, training_method,
+              allowed=_TRAINABLE),
+        Suite("atari", "Sec. 6.2: twenty games, ten million steps, eight seeds", ATARI_GAMES, COMPARED, 8,
+              training_method, allowed=_TRAINABLE),
+        Suite("bullet", "Sec. 6.3: six games, ten million steps, eight seeds", BULLET_GAMES, COMPARED, 8,
+              training_method, allowed=_TRAINABLE),
+        Suite("vanishing", "does the bonus die out? each method paid bare, on three Atari games",
+              ("ALE/Alien-v5", "ALE/Breakout-v5", "ALE/Seaquest-v5"), ("re3", "ride", "rnd", "mmrs"), 3,
+              _vanishing, allowed=_TRAINABLE),
+    )
+}  # fmt: skip
+
+
+def find_suite(name: str) -> Suite:
+    """The suite of this name."""
+    if name not in SUITES:
+        raise InputError(f"there is no suite {name!r}. {near_matches(name, SUITES)}")
+    return SUITES[name]
+
+
+def cells_of(
+    suite: Suite,
+    *,
+    steps: int | None = None,
+    seeds: int | None = None,
+    games: Iterable[str] = (),
+    methods: Iterable[str] = (),
+) -> tuple[Cell, ...]:
+    """The cells of a suite, whole or scaled down.
+
+    Args:
+        suite: which.
+        steps: agent steps a run; None: the suite's.
+        seeds: number of seeds, from 0; None: the suite's.
+        games: of the suite, by id or by plain name ("Alien"); any other Gymnasium id serves too. Empty: all.
+        methods: "ppo", "mmrs-paper" or a reward. Empty: the suite's.
+    """
+    if steps is not None and suite.kind != "train":
+        raise InputError(f"the suite {suite.name} has no steps to choose: its runs end when they are done.")
+    for name, value in (("steps", steps), ("seeds", seeds)):
+        if value is not None and value < 1:
+            raise InputError(f"{name} is {value}, expected at least 1.")
+    chosen_games = tuple(dict.fromkeys(_game(suite, game) for game in games)) or suite.games
+    chosen_methods = tuple(dict.fromkeys(methods)) or suite.methods
+    known = tuple(dict.fromkeys((*suite.methods, *suite.allowed)))
+    for method in chosen_methods:
+        if method not in known:
+            raise InputError(f"the suite {suite.name} has no method {method!r}. {near_matches(method, known)}")
+    number = suite.seeds if seeds is None else seeds
+    cells = tuple(
+        _cell(suite, game, method, seed, steps)
+        for seed in range(number)
+        for game in chosen_games
+        for method in chosen_methods
+    )
+    _require_own_names(cells)
+    return cells
+
+
+def _require_own_names(cells: Iterable[Cell]) -> None:
+    names: dict[str, Cell] = {}
+    for cell in cells:
+        other = names.setdefault(cell.name, cell)
+        if other is not cell:
+            raise InputError(
+                f"{other.env} and {cell.env} would share the folder {cell.name}. Sweep them one at a time, with --out."
+            )
+
+
+def in_order(cells: Iterable[Cell]) -> list[Cell]:
+    """The cells as they are best started.
+
+    Seed by seed, so that a sweep that is stopped early has whole tables of fewer seeds; within a seed the last method
+    first, which in the suites costs most, so that short runs fill the gaps at the end.
+    """
+    cells = list(cells)
+    place = {method: number for number, method in enumerate(dict.fromkeys(cell.method for cell in cells))}
+    return sorted(cells, key=lambda cell: (cell.seed, -place[cell.method]))
+
+
+def _cell(suite: Suite, game: str, method: str, seed: int, steps: int | None) -> Cell:
+    config = suite.configure(game, method, seed)
+    name = plain_name(game, method, str(seed))
+    if isinstance(config, TrainConfig):
+        config = replace(config, name=name, quiet=True, steps=config.steps if steps is None else steps)
+    return Cell(name, suite.kind, game, method, seed, to_json(config))
+
+
+def _game(suite: Suite, name: str) -> str:
+    """The environment meant: of the suite by its id or the word in it that names it, else any that can be trained."""
+    if name in suite.games:
+        return name
+    for game in suite.games:
+        plain = game.removeprefix("ALE/").partition("BulletEnv")[0].partition("-v")[0]
+        if plain.lower() == name.lower():
+            return game
+    if suite.kind != "train":
+        raise InputError(f"the suite {suite.name} has no {name!r}. {near_matches(name, suite.games)}")
+    family(name)  # raises, with a hint, where there is no such environment
+    return name
