@@ -10,7 +10,7 @@ import pytest
 
 ADAPTERS = {
     "sb3": ("stable_baselines3", "mmrs[sb3]"),
-    "sb3_replay": ("stable_baselines3", "mmrs[sb3]"),
+    "sb3.off_policy": ("stable_baselines3", "mmrs[sb3]"),
     "rllib": ("ray", "mmrs[rllib]"),
     "torchrl": ("tensordict", "mmrs[torchrl]"),
 }

@@ -200,7 +200,7 @@ def test_what_cannot_be_sent_is_told_in_words(made):
             raise type("Odd", (Exception,), {})("cannot be sent")
         return of(Troubled)()
 
-    with pytest.raises(EnvironmentFault, match=r"Odd: cannot be sent \(line .*test_apart.py, in only_here\)"):
+    with pytest.raises(EnvironmentFault, match=r"Odd: cannot be sent \(line .*test_subprocess_envs.py, in only_here\)"):
         made(only_here)
 
 

@@ -12,8 +12,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
-from mmrs.envs.base import RawStep, Values, reported_numbers
-from mmrs.envs.gym_envs import picture
+from mmrs.envs.base import RawStep, Values, picture, reported_numbers
 from mmrs.envs.process_lifecycle import end_with, leave_signals_to_owner
 from mmrs.errors import EnvironmentFault
 

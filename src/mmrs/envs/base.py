@@ -210,3 +210,10 @@ def reported_numbers(info: Mapping[str, Any]) -> dict[str, float]:
         for key, value in info.items()
         if isinstance(value, numbers.Real | np.bool_) or (isinstance(value, np.ndarray) and value.ndim == 0)
     }
+
+
+def picture(frame: Any) -> Values:
+    """A rendered frame as ``[H, W, 3]`` uint8."""
+    if not isinstance(frame, np.ndarray) or frame.ndim != 3:
+        raise InputError("This environment draws no picture. Make it with render=True; some have nothing to draw.")
+    return frame.astype(np.uint8, copy=False)

@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import wrappers
 
 from mmrs.envs.async_envs import WorkerStepper
-from mmrs.envs.base import RawStep, Stepper, Values, check_spaces, reported_numbers
+from mmrs.envs.base import RawStep, Stepper, Values, check_spaces, picture, reported_numbers
 from mmrs.envs.replay import ReplayedEnvs
 from mmrs.errors import EnvironmentFault, InputError, MissingExtraError, MmrsError, sentence
 from mmrs.spaces import observation_spec
@@ -197,10 +197,3 @@ class InProcessStepper:
 
     def _fault(self, index: int, error: Exception) -> EnvironmentFault:
         return EnvironmentFault(f"Environment {self._first_index + index} raised {type(error).__name__}: {error}")
-
-
-def picture(frame: Any) -> Values:
-    """A rendered frame as ``[H, W, 3]`` uint8."""
-    if not isinstance(frame, np.ndarray) or frame.ndim != 3:
-        raise InputError("This environment draws no picture. Make it with render=True; some have nothing to draw.")
-    return frame.astype(np.uint8, copy=False)

@@ -16,10 +16,10 @@ from mmrs.functional.distributions import (
     gumbel,
     sample_choices,
 )
-from mmrs.nets.conv_inference import block_kernel, divides, image_blocks
 from mmrs.nets.cuda_graphs import to_device
 from mmrs.nets.dense import DenseViews, TanhLayers
 from mmrs.nets.encoders import PIXEL_SCALE, orthogonal
+from mmrs.nets.space_to_depth import block_kernel, divides, image_blocks
 from mmrs.nets.vjp import add_gradient, with_pull
 from mmrs.spaces import ActionSpec, ObservationSpec
 

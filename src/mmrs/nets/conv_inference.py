@@ -7,6 +7,7 @@ from torch import Tensor
 
 from mmrs.nets.actor_critic import ActorCritic, ConvTrunk, convolve_relu
 from mmrs.nets.encoders import PIXEL_SCALE
+from mmrs.nets.space_to_depth import block_kernel, divides
 
 
 def fits_inference(network: ActorCritic) -> bool:
@@ -49,27 +50,3 @@ class ConvInference:
         x = convolve_relu(x, trunk.third.weight, trunk.third.bias, stride=1)
         x = torch.addmm(trunk.dense.bias, x.permute(0, 2, 3, 1).flatten(1), dense.T).relu_()
         return torch.addmm(bias, x, weight.T)
-
-
-BLOCK = 4
-
-
-def divides(height: int, width: int) -> bool:
-    """Whether an image of this size is made of whole blocks."""
-    return height % BLOCK == 0 and width % BLOCK == 0
-
-
-def image_blocks(images: Tensor) -> Tensor:
-    """Bytes ``[B, C, H, W]`` as floats ``[B, 16 C, H/4, W/4]``, channels last."""
-    batch, channels, height, width = images.shape
-    # Four neighbouring bytes move as one word.
-    words = images.contiguous().view(torch.int32).view(batch, channels, height // BLOCK, BLOCK, width // BLOCK)
-    words = words.permute(0, 2, 4, 1, 3).contiguous()  # [B, H/4, W/4, C, 4]
-    return words.view(torch.uint8).flatten(3).float().movedim(-1, 1)
-
-
-def block_kernel(weight: Tensor) -> Tensor:
-    """A kernel ``[O, C, 8, 8]`` as the one over blocks, ``[O, 16 C, 2, 2]``, channels last."""
-    out, channels = weight.shape[:2]
-    split = weight.reshape(out, channels, 2, BLOCK, 2, BLOCK).permute(0, 1, 3, 5, 2, 4)
-    return split.reshape(out, -1, 2, 2).contiguous(memory_format=torch.channels_last)

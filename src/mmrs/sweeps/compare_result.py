@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from mmrs.envs.registry import ROOM_IDS, family
-from mmrs.envs.rooms.kernel import parts
+from mmrs.envs.rooms.layout import parts
 from mmrs.envs.rooms.maps import FLOOR, PASSAGES, SIDE, WORLDS, closed_rooms, key_rooms
 from mmrs.report.comparison import COVERAGE, RETURN, STATES, SUCCESS, Comparison, Method, Run
 from mmrs.runs.config import TrainConfig

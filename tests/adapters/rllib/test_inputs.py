@@ -10,9 +10,9 @@ import pytest
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray and its imports warn about themselves
 pytest.importorskip("ray")
 
-from adapters.test_rllib import learner, ppo, same_state, walks  # noqa: E402 (it sets Ray's token before its import)
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode  # noqa: E402
 from tests.support.adapter_worlds import Reached, line  # noqa: E402
+from tests.support.rllib import learner, ppo, same_state, walks  # noqa: E402
 
 import mmrs  # noqa: E402
 from mmrs.adapters.rllib import with_bonus  # noqa: E402

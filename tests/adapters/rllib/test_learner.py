@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,9 +14,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # Ray and its imports warn about themselves
     pytest.mark.timeout(280),
 ]
-# Ray listens on every interface, so with a token; it reads this at its import.
-os.environ.setdefault("RAY_AUTH_MODE", "token")
-os.environ.setdefault("RAY_AUTH_TOKEN", "0123456789abcdef" * 2)
 ray = pytest.importorskip("ray")
 
 from gymnasium import spaces  # noqa: E402
@@ -27,48 +23,12 @@ from ray.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner  # 
 from ray.rllib.core import DEFAULT_MODULE_ID  # noqa: E402
 from ray.rllib.core.learner.training_data import TrainingData  # noqa: E402
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode  # noqa: E402
-from tests.support.adapter_worlds import Constant, Hindsight, Reached, gae_by_hand, line  # noqa: E402
+from tests.support.adapter_worlds import Constant, Hindsight, Reached, gae_by_hand  # noqa: E402
+from tests.support.rllib import learner, ppo, same_state, walks  # noqa: E402
 
 import mmrs  # noqa: E402
 from mmrs.adapters.rllib import BonusLearner, with_bonus  # noqa: E402
 from mmrs.errors import InputError, UnsupportedSpaceError  # noqa: E402
-
-ray.tune.registry.register_env("line", lambda config: line())
-
-
-def ppo() -> PPOConfig:
-    return (
-        PPOConfig()
-        .environment("line")
-        .env_runners(num_env_runners=0, num_envs_per_env_runner=2)
-        .training(train_batch_size_per_learner=128, minibatch_size=32, num_epochs=2, lambda_=0.8, gamma=0.9, lr=1e-2)
-        .rl_module(model_config={"fcnet_hiddens": [16]})
-        .debugging(seed=3, log_level="ERROR")
-    )
-
-
-def walks(count: int = 12, steps: int = 9, constant: float = 0.0) -> list[SingleAgentEpisode]:
-    """Random walks as an env runner hands them over: ended, or cut at the end of the fragment."""
-    rng, episodes, env = np.random.default_rng(0), [], line()
-    for number in range(count):
-        episode = SingleAgentEpisode(id_=f"e{number}", observation_space=env.observation_space)
-        episode.add_env_reset(env.reset()[0])
-        for _ in range(int(rng.integers(2, steps))):
-            action = int(rng.integers(0, 2))
-            obs, _, terminated, truncated, _ = env.step(action)
-            extra = {"action_logp": np.float32(-0.7), "action_dist_inputs": np.zeros(2, np.float32)}
-            episode.add_env_step(
-                obs, action, constant, terminated=terminated, truncated=truncated, extra_model_outputs=extra
-            )
-            if terminated or truncated:
-                break
-        episodes.append(episode)
-    return [episode.to_numpy() for episode in episodes]
-
-
-def learner(config: PPOConfig) -> Any:
-    torch.manual_seed(0)
-    return config.build_learner(env=line())
 
 
 def updated(config: PPOConfig, episodes: list[SingleAgentEpisode]) -> dict[str, torch.Tensor]:
@@ -178,14 +138,6 @@ def test_state_holds_reward_and_memory() -> None:
     other.bonus(episodes=twin, batch={})
     for left, right in zip(again, twin, strict=True):
         np.testing.assert_array_equal(left.get_rewards(), right.get_rewards())
-
-
-def same_state(left: Any, right: Any) -> bool:
-    flat = torch.utils._pytree.tree_leaves
-    one, other = (flat([b.hosted.reward.state_dict(), b.memory.state_dict()]) for b in (left, right))
-    return len(one) == len(other) and all(
-        torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b for a, b in zip(one, other, strict=True)
-    )
 
 
 def test_own_learner_class_is_kept() -> None:

@@ -271,7 +271,7 @@ def test_save_load_learn_continues_as_if_never_stopped(name: str, tmp_path: Any)
 
 
 def test_errors_say_what_to_do(tmp_path: Any) -> None:
-    with pytest.raises(InputError, match=r"mmrs\.adapters\.sb3_replay"):
+    with pytest.raises(InputError, match=r"ReplayBonusCallback"):
         DQN("MlpPolicy", line(), device="cpu").learn(8, callback=BonusCallback("rnd"))
     with pytest.raises(InputError, match="Did you mean"):
         learn(PPO, BonusCallback("rndd"))

@@ -124,7 +124,7 @@ def test_the_bootstrap_is_the_percentile_bootstrap():
 def test_large_samples_are_resampled_in_blocks(monkeypatch):
     steps = np.random.default_rng(0).integers(50, 500, 300)
     whole = mean_interval(steps)
-    monkeypatch.setattr("mmrs.paper.maze.summary._BLOCK", 3000)
+    monkeypatch.setattr("mmrs.stats._BLOCK", 3000)
     assert mean_interval(steps) == whole
 
 

@@ -63,7 +63,7 @@ def with_bonus(
     if not isinstance(config, PPOConfig):
         raise InputError(
             f"with_bonus works with PPOConfig, and this is {type(config).__name__}. Off-policy algorithms of RLlib are "
-            "not supported; for DQN and SAC see mmrs.adapters.sb3.off_policy."
+            "not supported; for DQN and SAC see mmrs.adapters.sb3."
         )
     if not config.enable_rl_module_and_learner:
         raise InputError("with_bonus needs RLlib's new API stack: config.api_stack(enable_rl_module_and_learner=True).")

@@ -60,7 +60,7 @@ class BonusCallback(HostingCallback):
         if not isinstance(self.model, OnPolicyAlgorithm):
             raise InputError(
                 f"BonusCallback works with on-policy algorithms (PPO, A2C, TRPO, RecurrentPPO, MaskablePPO), and this "
-                f"is {type(self.model).__name__}. For DQN, SAC and TD3 use mmrs.adapters.sb3.off_policy."
+                f"is {type(self.model).__name__}. For DQN, SAC and TD3 use ReplayBonusCallback."
             )
         self._observer.attach(self.model)
         self.host(self._observer.space, self.model.action_space)

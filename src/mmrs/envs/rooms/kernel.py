@@ -9,9 +9,23 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mmrs.envs.numba_utils import STRIDE, jit, mix
+from mmrs.envs.rooms.layout import (
+    CELL,
+    DRAWS,
+    EPISODE,
+    GRID,
+    LAST,
+    NOISE,
+    OVER,
+    PHASE,
+    STATES,
+    STEPS,
+    STREAM,
+    VISITED,
+    Values,
+)
 from mmrs.envs.rooms.maps import (
     CELLS,
     DOOR,
@@ -30,7 +44,6 @@ from mmrs.envs.rooms.maps import (
     START,
     TIME_LIMIT,
     WALL,
-    World,
     closed_rooms,
     key_rooms,
     middle,
@@ -197,21 +210,3 @@ def step(
         told[0, 0, i], told[0, 1, i], told[0, 2, i] = row[STATES], row[VISITED], row[STEPS]
         observe(procedural, noise, image, row, obs[i])
     return ended
-
-
-Values = NDArray[Any]
-CELL, PHASE, STEPS, EPISODE, STATES, VISITED, OVER, LAST, NOISE, STREAM, DRAWS, GRID = range(12)
-"""First columns of an environment; `GRID` is where the map begins."""
-
-
-def width(world: World) -> int:
-    """Numbers an environment takes."""
-    return GRID + CELLS + 2 * world.phases * CELLS
-
-
-def parts(rows: Values) -> tuple[Values, Values, Values, Values]:
-    """Views of environments ``[N, W]``: state ``[N, 11]``, what each cell holds ``[N, CELLS]``, and for each true state
-    ``[N, S]`` the last episode that visited it and the visits since the last seeded reset.
-    """
-    half = GRID + CELLS + (rows.shape[1] - GRID - CELLS) // 2
-    return rows[:, :GRID], rows[:, GRID : GRID + CELLS], rows[:, GRID + CELLS : half], rows[:, half:]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mmrs.envs.numba_utils import jit
-from mmrs.envs.rooms.kernel import CELL, GRID, LAST, NOISE, PHASE, Values
+from mmrs.envs.rooms.layout import CELL, GRID, LAST, NOISE, PHASE, Values
 from mmrs.envs.rooms.maps import (
     CELLS,
     DOOR_CELL,

@@ -12,9 +12,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from mmrs.envs.rooms import kernel as rooms_kernel
-from mmrs.envs.rooms import kernel as rooms_rows
+from mmrs.envs.rooms import layout
 from mmrs.envs.rooms.env import observation_space
-from mmrs.envs.rooms.kernel import Values, parts, width
+from mmrs.envs.rooms.layout import Values, parts, width
 from mmrs.envs.rooms.maps import CELLS, WORLDS, reachable
 from mmrs.envs.rooms.render import draw
 from mmrs.errors import InputError, near_matches
@@ -91,7 +91,7 @@ class RoomsVectorEnv(VectorEnv[Any, Any, Any]):
         self._ready = bool(self._begun.all())
         obs = np.empty(self._flat, self._dtype)
         rooms_kernel.reset(*self._kind, self.rows, mask, obs)
-        states, visited = (self._state[:, column].copy() for column in (rooms_rows.STATES, rooms_rows.VISITED))
+        states, visited = (self._state[:, column].copy() for column in (layout.STATES, layout.VISITED))
         return obs.reshape(self._shape), self._info(np.zeros(self.num_envs, bool), states, visited, mask)
 
     def step(self, actions: Values) -> tuple[Values, Values, Values, Values, dict[str, Any]]:
@@ -157,8 +157,8 @@ class RoomsVectorEnv(VectorEnv[Any, Any, Any]):
     def picture(self, index: int) -> Values:
         """RGB picture ``[H, W, 3]`` of one environment."""
         state = self._state[index]
-        seen = (self._stamps[index] == state[rooms_rows.EPISODE]).reshape(-1, CELLS).any(0)
-        cell, phase, noise = (int(state[c]) for c in (rooms_rows.CELL, rooms_rows.PHASE, rooms_rows.NOISE))
+        seen = (self._stamps[index] == state[layout.EPISODE]).reshape(-1, CELLS).any(0)
+        cell, phase, noise = (int(state[c]) for c in (layout.CELL, layout.PHASE, layout.NOISE))
         return draw(self.world, self._grid[index], cell, phase, seen, noise)
 
     # --- inside -----------------------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ class RoomsVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _forget(self, index: int, stream: int) -> None:
         self.rows[index] = 0
-        self._state[index, rooms_rows.STREAM] = stream
+        self._state[index, layout.STREAM] = stream
 
     def _info(self, success: Values, states: Values, visited: Values, mask: Values) -> dict[str, Any]:
         """Each number ``[N]`` with its mask; zero outside it. Nothing of it is the environment's own array."""

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as nnf
 
-from mmrs.nets.conv_inference import block_kernel, divides, image_blocks
+from mmrs.nets.space_to_depth import block_kernel, divides, image_blocks
 
 
 @pytest.mark.parametrize(("channels", "height", "width"), [(4, 84, 84), (3, 36, 48), (1, 40, 36)])
