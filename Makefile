@@ -1,4 +1,4 @@
-# Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
+# `make demo` and `make test` do all the set-up on a fresh machine; `make fast` is the inner loop.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,30 +6,35 @@ STAMP := $(VENV)/.installed
 DEMO_STAMP := $(VENV)/.installed-demo
 INSTALL = $(BIN)/pip install --quiet --constraint constraints.txt --editable
 
-.PHONY: demo test test-slow check bench setup clean
+.PHONY: demo test fast test-slow check bench setup clean
 
 setup: $(STAMP)
 
-$(BIN)/python:
+$(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
 
-$(STAMP): pyproject.toml constraints.txt | $(BIN)/python
+$(STAMP): pyproject.toml constraints.txt | $(BIN)/pip
 	$(INSTALL) '.[test,check]'
 	touch $@ $(DEMO_STAMP)
 
-# The demo needs little of what the tests need: no Ray, no Stable-Baselines3.
-$(DEMO_STAMP): pyproject.toml constraints.txt | $(BIN)/python
+# The demo needs few of the extras that the tests need: no Ray, no Stable-Baselines3.
+$(DEMO_STAMP): pyproject.toml constraints.txt | $(BIN)/pip
 	$(INSTALL) '.[maze,report,stats,video]'
 	touch $@
 
 demo: $(DEMO_STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/mmrs demo --out runs/demo
 
-# One thread a process: two workers share two cores, and threads that wait for each other cost more than they give.
+# One thread per process: two workers share two cores, and threads that wait for each other cost more than they give.
 test: check
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist worksteal -m "not slow"
 
-# Ray clusters whose workers and nodes die, and other things of about a minute each.
+# Lint and the quick tests (tests/conftest.py says which); `make fast ARGS="-x -k landmarks"` passes arguments on.
+fast: $(STAMP)
+	$(BIN)/ruff check .
+	OMP_NUM_THREADS=1 $(BIN)/pytest --fast --numprocesses 2 --dist worksteal $(ARGS)
+
+# Ray clusters whose workers and nodes die, and other tests of about a minute each.
 test-slow: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow
 
@@ -40,7 +45,7 @@ check: $(STAMP)
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 
-# The peer's own requirements cannot be met beside ours, so it goes to a folder of its own, without them.
+# The peer's requirements conflict with ours, so it is installed in a folder of its own, without dependencies.
 bench: $(STAMP)
 	$(BIN)/pip install --quiet --no-deps --target .peers/rllte rllte-core==1.0.1 termcolor==2.5.0 pynvml==11.5.0
 	$(BIN)/python -m benchmarks

@@ -1,4 +1,4 @@
-"""Runs every benchmark of this folder: each module with a `run` function, its results under ``results/``."""
+"""Runs every benchmark of this folder: each module with a function `run`; the results go to ``results/``."""
 
 import importlib
 import inspect
@@ -12,7 +12,7 @@ FOLDER = Path(__file__).resolve().parent
 
 
 def main() -> None:
-    """Run them one after the other; a benchmark takes of the options those it knows."""
+    """Run the benchmarks one after the other; each gets the options that it has parameters for."""
     options = vars(arguments("Run every benchmark."))
     suffix = "" if options["device"] == "cpu" else "-cuda"
     for entry in pkgutil.iter_modules([str(FOLDER)]):

@@ -1,7 +1,8 @@
 """What the Stable-Baselines3 callback costs beyond the reward's own compute and update.
 
-CPU time of one thread, plain and with a bonus in turns. The cost is measured twice: by clocks inside the callback
-(median), and as best run with a bonus - best plain run - the reward's own time, which feels a busy machine's caches.
+CPU time of one thread; plain runs and runs with a bonus alternate. The cost is measured twice: by clocks inside the
+callback (median), and as best run with a bonus - best plain run - the reward's own time. The latter depends on the
+caches of a busy machine.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 class Timed(BonusCallback):
-    """The callback with a clock on itself and one on its reward."""
+    """The callback with clocks for itself and for its reward."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -64,7 +65,7 @@ def measure(settings: dict[str, Any], reward: str, rollouts: int, repeats: int) 
     plain, total, reward_s, callback_s = [], [], [], []
     for _ in range(repeats):
         plain.append(seconds(settings, None, rollouts))
-        # Made beforehand, as it is made once; weight 0, so that all is computed and both runs take the same steps.
+        # Made outside the clock, because it is made once; weight 0, so that both runs take the same steps.
         callback = Timed(mmrs.make(reward, SINGLE.observation_space, SINGLE.action_space), weight=0.0)
         total.append(seconds(settings, callback, rollouts))
         reward_s.append(callback.reward_s)

@@ -1,6 +1,6 @@
-"""A plain PPO loop in the style of single-file implementations: eager torch, distributions objects, no bonus.
+"""A plain PPO loop in the style of single-file implementations: eager torch, distribution objects, no bonus.
 
-The yardstick for the trainer: same network, same numbers, same environments, nothing captured or overlapped.
+The baseline for the trainer: same network, hyperparameters and environments, but no CUDA graphs and no overlap.
 """
 
 import numpy as np
@@ -8,16 +8,16 @@ import torch
 from torch import nn
 from torch.distributions import Categorical, Normal
 
-from mmrs.envs.base import TrainingEnvs
+from mmrs.envs.base import ResumableVectorEnv
 from mmrs.nets.actor_critic import ActorCritic
 from mmrs.ppo.ppo import PPOConfig
 from mmrs.spaces import action_spec, observation_spec
 
 
 class EagerPPO:
-    """Collects and learns, one rollout a call."""
+    """Collects and learns, one rollout per call."""
 
-    def __init__(self, envs: TrainingEnvs, device: str, num_steps: int = 128) -> None:
+    def __init__(self, envs: ResumableVectorEnv, device: str, num_steps: int = 128) -> None:
         self.envs, self.device, self.num_steps = envs, torch.device(device), num_steps
         self.spec, self.action = observation_spec(envs.observation_space), action_spec(envs.action_space)
         self.network = ActorCritic(self.spec, self.action).to(self.device)
@@ -31,7 +31,7 @@ class EagerPPO:
 
     def _evaluate(self, obs: torch.Tensor, action: torch.Tensor | None = None):
         parameters, value = self.network(self._features(obs))
-        if self.action.choices:
+        if self.action.nvec:
             distribution = Categorical(logits=parameters)
             action = distribution.sample() if action is None else action
             return action, distribution.log_prob(action), distribution.entropy(), value.squeeze(-1)

@@ -1,4 +1,4 @@
-"""Which form explores? Fresh seeds on the room worlds and on MiniGrid: success, when it first came, and ablations.
+"""Exploration of all methods, with fresh seeds, on the room worlds and on MiniGrid: success, first success, ablations.
 
 `python -m benchmarks.exploration --study main --out runs.jsonl` runs what is missing from the file, many processes side
 by side (studies: main, noise, key, multi, tuning and minigrid; the last two need the extra `minigrid`);
@@ -17,18 +17,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.exploration_cells import (
+from benchmarks.exploration_variants import (
     GRID_SEEDS,
     GRID_TUNING_SEEDS,
     KEY,
     MULTI,
     SEEDS,
-    Cell,
-    ablation_cells,
-    grid_cells,
-    grid_tuning_cells,
-    main_cells,
-    noise_cells,
+    Variant,
+    ablation_variants,
+    grid_tuning_variants,
+    grid_variants,
+    main_variants,
+    noise_variants,
 )
 from benchmarks.minigrid_worlds import register
 from mmrs.runs.build import build_trainer
@@ -37,19 +37,19 @@ Row = dict[str, Any]
 Key = tuple[str, str, str, int]
 
 
-def run(cell: Cell, seed: int) -> Row:
-    """Train once; success and states by tenths of the run."""
+def run(variant: Variant, seed: int) -> Row:
+    """Train once; returns success by tenths of the run, and states."""
     register()
     torch.set_num_threads(1)
-    began, trainer = time.process_time(), build_trainer(cell.config(seed))
+    began, trainer = time.process_time(), build_trainer(variant.config(seed))
     collect, ended = trainer.collector.collect, []
 
-    def listening() -> Any:
-        got = collect()
-        ended.append(got.episodes.infos)
-        return got
+    def record_infos() -> Any:
+        data = collect()
+        ended.append(data.episodes.infos)
+        return data
 
-    trainer.collector.collect = listening  # type: ignore[method-assign]
+    trainer.collector.collect = record_infos  # type: ignore[method-assign]
     for _ in trainer:
         pass
     trainer.collector.close()
@@ -58,7 +58,7 @@ def run(cell: Cell, seed: int) -> Row:
     success = [float(np.mean([info["success"] for info in part])) if part else 0.0 for part in tenths]
     last = [info for part in tenths[8:] for info in part]
     return {
-        "study": cell.study, "env": cell.env, "cell": cell.name, "seed": seed,
+        "study": variant.study, "env": variant.env, "cell": variant.name, "seed": seed,
         "success": float(np.mean([info["success"] for info in last])) if last else 0.0,
         "auc": float(np.mean(success)),
         "first": None if first is None else (first + 1) * trainer.steps_per_update,
@@ -69,7 +69,7 @@ def run(cell: Cell, seed: int) -> Row:
 
 
 def read(path: Path) -> list[Row]:
-    """Rows so far."""
+    """Rows of the file; none where there is no file."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
@@ -83,23 +83,28 @@ def chosen_weights(rows: list[Row]) -> dict[tuple[str, str], float]:
     return {key: max(sorted(auc), key=lambda w: np.mean(auc[w])) for key, auc in found.items()}
 
 
-def jobs(study: str, rows: list[Row]) -> list[tuple[Cell, int]]:
+def jobs(study: str, rows: list[Row]) -> list[tuple[Variant, int]]:
     """Runs of a study that are not in the file yet; seed by seed, so that a file cut short is still balanced."""
-    cells = {
-        "main": main_cells,
-        "noise": noise_cells,
-        "key": lambda: ablation_cells(KEY),
-        "multi": lambda: ablation_cells(MULTI),
-        "tuning": grid_tuning_cells,
-        "minigrid": lambda: grid_cells(chosen_weights(rows)),
+    variants = {
+        "main": main_variants,
+        "noise": noise_variants,
+        "key": lambda: ablation_variants(KEY),
+        "multi": lambda: ablation_variants(MULTI),
+        "tuning": grid_tuning_variants,
+        "minigrid": lambda: grid_variants(chosen_weights(rows)),
     }[study]()
     seeds = {"tuning": GRID_TUNING_SEEDS, "minigrid": GRID_SEEDS}.get(study, SEEDS)
     done: set[Key] = {(row["study"], row["env"], row["cell"], row["seed"]) for row in rows}
-    return [(cell, seed) for seed in seeds for cell in cells if (cell.study, cell.env, cell.name, seed) not in done]
+    return [
+        (variant, seed)
+        for seed in seeds
+        for variant in variants
+        if (variant.study, variant.env, variant.name, seed) not in done
+    ]
 
 
-def work(job: tuple[Cell, int]) -> Row:
-    """One job of the pool."""
+def work(job: tuple[Variant, int]) -> Row:
+    """One job of the process pool."""
     return run(*job)
 
 

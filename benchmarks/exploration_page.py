@@ -1,4 +1,4 @@
-"""`docs/results/exploration.md` from the runs of `benchmarks.exploration`: every figure in it is computed here."""
+"""`docs/results/exploration.md` from the runs of `benchmarks.exploration`: every number in it is computed here."""
 
 import textwrap
 from collections import defaultdict
@@ -7,42 +7,42 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.exploration_cells import GRIDS, KEY, MULTI, TV
-from mmrs.paper.maze.summary import mean_interval
+from benchmarks.exploration_variants import GRIDS, KEY, MULTI, TV
+from mmrs.stats import difference_interval, mean_interval
 
 Row = dict[str, Any]
-Cells = dict[tuple[str, str, str], list[Row]]
+Groups = dict[tuple[str, str, str], list[Row]]
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "results" / "exploration.md"
 SHORT = {KEY: "KeyRooms", MULTI: "MultiRooms", TV: "NoisyTV"} | {grid: grid.split("/")[1] for grid in GRIDS}
 
 HEAD = """# Which form explores
 
 Written by `python -m benchmarks.exploration --table docs/results/exploration.jsonl` from the runs in that file; run it
-with `--study main noise key multi tuning minigrid` to have them again. Seeds are 1000 to 1019 in the room worlds and
+with `--study main noise key multi tuning minigrid` to repeat them. Seeds are 1000 to 1019 in the room worlds and
 2000 to 2004 in MiniGrid; none of them was used to choose anything. Brackets hold 95 % bootstrap intervals over seeds.
 
 - **success**: share of episodes that reached the goal, in the last fifth of training.
 - **solved**: seeds whose success is at least 0.95.
 - **area**: mean success over the ten tenths of training.
 - **first success**: thousands of steps until the goal was first reached; a seed that never did counts as the whole run,
-  so the figure is then a lower bound. In brackets behind it the seeds that did.
-- **states**: distinct true states an episode, in the last fifth.
+  so the value is then a lower bound. The number in brackets counts the seeds that did.
+- **states**: distinct true states per episode, in the last fifth.
 
-The room worlds are trained for 102,400 steps with the preset `rooms`. Unless a row says otherwise, bonuses that carry
-no weight of their own are centred, divided by their running spread and weighted with 0.03.
+The room worlds are trained for 102,400 steps with the preset `rooms`. Unless a row is named otherwise, bonuses without
+a weight of their own are centered, divided by their running standard deviation and weighted with 0.03.
 """
 
 
-def grouped(rows: list[Row]) -> Cells:
-    """Rows by study, world and cell, in order of appearance."""
-    cells: Cells = defaultdict(list)
+def grouped(rows: list[Row]) -> Groups:
+    """Rows by study, world and variant, in order of appearance."""
+    variants: Groups = defaultdict(list)
     for row in rows:
-        cells[row["study"], row["env"], row["cell"]].append(row)
-    return cells
+        variants[row["study"], row["env"], row["cell"]].append(row)
+    return variants
 
 
 def bounds(values: list[float]) -> tuple[float, float]:
-    """Of the 95 % bootstrap interval of the mean."""
+    """Ends of the 95 % bootstrap interval of the mean."""
     return mean_interval(np.array(values, float))
 
 
@@ -54,10 +54,8 @@ def interval(values: list[float], digits: int = 2) -> str:
 
 
 def difference(a: list[float], b: list[float]) -> str:
-    """Of two means, with its bootstrap interval; the seeds of both are drawn independently."""
-    random = np.random.default_rng(1)
-    draws = [np.array(v)[random.integers(0, len(v), (10_000, len(v)))].mean(1) for v in (a, b)]
-    low, high = np.percentile(draws[0] - draws[1], [2.5, 97.5])
+    """Difference of two means, with its bootstrap interval; the seeds of both are drawn independently."""
+    low, high = difference_interval(np.array(a), np.array(b))
     return f"{np.mean(a) - np.mean(b):.0f} [{low:.0f}, {high:.0f}]"
 
 
@@ -66,12 +64,12 @@ def firsts(rows: list[Row]) -> list[float]:
     return [(row["first"] or row["steps"]) / 1000 for row in rows]
 
 
-def table(cells: Cells, study: str, env: str, also: tuple[str, ...] = ()) -> str:
-    """One world's cells, best area first; `also` are cells of the main study for comparison."""
-    chosen = {name: rows for (s, e, name), rows in cells.items() if e == env and (s == study or name in also)}
+def table(variants: Groups, study: str, env: str, also: tuple[str, ...] = ()) -> str:
+    """One world's variants, best area first; `also` are variants of the main study for comparison."""
+    chosen = {name: rows for (s, e, name), rows in variants.items() if e == env and (s == study or name in also)}
     chosen = dict(sorted(chosen.items(), key=lambda item: -np.mean([row["auc"] for row in item[1]])))
     lines = [
-        "| method | seeds | success | solved | area | first success, k | states | s a run |",
+        "| method | seeds | success | solved | area | first success, k | states | s per run |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, rows in chosen.items():
@@ -86,43 +84,45 @@ def table(cells: Cells, study: str, env: str, also: tuple[str, ...] = ()) -> str
     return "\n".join(lines)
 
 
-def verdicts(cells: Cells) -> list[str]:
-    """What was asked of the methods, and what came out."""
+def verdicts(variants: Groups) -> list[str]:
+    """The targets of the study, and the results."""
 
     def rows(env: str, name: str) -> list[Row]:
-        return cells["main", env, name]
+        return variants["main", env, name]
 
-    said = []
+    lines = []
     for name in ("mmrs", "landmarks"):
         mine = rows(KEY, name)
         solved = sum(row["success"] >= 0.95 for row in mine)
-        said.append(f"KeyRooms, {name}: success of at least 0.95 in {solved} of {len(mine)} seeds (asked: 19 of 20).")
+        lines.append(f"KeyRooms, {name}: success of at least 0.95 in {solved} of {len(mine)} seeds (target: 19 of 20).")
         for other in ("rnd", "re3"):
             theirs = firsts(rows(KEY, other))
-            apart = bounds(firsts(mine))[1] < bounds(theirs)[0]
-            said.append(
+            disjoint = bounds(firsts(mine))[1] < bounds(theirs)[0]
+            lines.append(
                 f"KeyRooms, {name}: first success at {interval(firsts(mine), 0)} thousand steps, {other}'s at "
-                f"{interval(theirs, 0)}: intervals {'' if apart else 'not '}apart, difference "
-                f"{difference(firsts(mine), theirs)} (asked: before it, intervals apart)."
+                f"{interval(theirs, 0)}: intervals {'' if disjoint else 'not '}disjoint, difference "
+                f"{difference(firsts(mine), theirs)} (target: before it, disjoint intervals)."
             )
     plain = np.mean([row["success"] for row in rows(KEY, "ppo")])
-    said.append(f"KeyRooms, PPO alone: success {plain:.2f} (asked: at most 0.05).")
+    lines.append(f"KeyRooms, PPO alone: success {plain:.2f} (target: at most 0.05).")
     mine = [row["success"] for row in rows(MULTI, "mmrs")]
-    said.append(f"MultiRooms, mmrs: success {interval(mine)} (asked: at least 0.65).")
+    lines.append(f"MultiRooms, mmrs: success {interval(mine)} (target: at least 0.65).")
     for other in ("rnd", "re3", "ride"):
         theirs = [row["success"] for row in rows(MULTI, other)]
-        apart = bounds(mine)[0] > bounds(theirs)[1]
-        said.append(f"MultiRooms, mmrs against {other}'s {interval(theirs)}: intervals {'' if apart else 'not '}apart.")
-    return said
+        disjoint = bounds(mine)[0] > bounds(theirs)[1]
+        lines.append(
+            f"MultiRooms, mmrs against {other}'s {interval(theirs)}: intervals {'' if disjoint else 'not '}disjoint."
+        )
+    return lines
 
 
 def write_page(rows: list[Row]) -> str:
-    """Write the page; what a person concludes from it is kept below the line that says so."""
-    cells = grouped(rows)
+    """Write the page; the conclusions below the last heading are kept."""
+    variants = grouped(rows)
     parts = [
         HEAD,
-        "## What was asked, and what came out\n",
-        *[textwrap.fill(f"- {line}", 118, subsequent_indent="  ") for line in verdicts(cells)],
+        "## Targets and results\n",
+        *[textwrap.fill(f"- {line}", 118, subsequent_indent="  ") for line in verdicts(variants)],
         "",
     ]
     sections = [
@@ -135,9 +135,9 @@ def write_page(rows: list[Row]) -> str:
         *((f"Tuning: {SHORT[env]}, another seed, fewer steps", "tuning", env, ()) for env in GRIDS),
     ]
     for title, study, env, also in sections:
-        if any(s == study and e == env for s, e, _ in cells):
-            parts += [f"## {title}\n", table(cells, study, env, also), ""]
+        if any(s == study and e == env for s, e, _ in variants):
+            parts += [f"## {title}\n", table(variants, study, env, also), ""]
     mark = "## What we read from it"
     kept = PAGE.read_text().split(mark)[1] if PAGE.exists() and mark in PAGE.read_text() else "\n"
-    PAGE.write_text("\n".join(parts) + mark + kept)
+    PAGE.write_text("\n".join([*parts, mark]) + kept)
     return str(PAGE)

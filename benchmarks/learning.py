@@ -1,6 +1,6 @@
-"""Does it learn? Plain PPO of this package beside Stable-Baselines3's with the same settings, many runs side by side.
+"""Learning curves of this package's PPO and of Stable-Baselines3's with the same settings, many runs side by side.
 
-`python -m benchmarks.learning --out results.jsonl` writes the mean return (last 100 episodes) now and then for each
+`python -m benchmarks.learning --out results.jsonl` writes the mean return (last 100 episodes) at intervals for each
 run; `python -m benchmarks.learning --table results.jsonl` prints the table of `docs/results/learning.md`.
 """
 
@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from mmrs.paper.maze.summary import mean_interval
 from mmrs.ppo.ppo import PPOConfig
 from mmrs.runs.build import build_trainer
 from mmrs.runs.presets import default_config
+from mmrs.stats import difference_interval, mean_interval
 
 Job = tuple[str, str, int, int]
 """Engine ("mmrs" or "sb3"), environment, seed, steps."""
@@ -42,7 +42,7 @@ def run_mmrs(job: Job, out: Path) -> None:
     _, env, seed, steps = job
     config = replace(default_config(env, "none"), steps=steps, seed=seed, device="cpu")
     if env in BULLET:  # as Stable-Baselines3 does it; our default is the cited code's
-        config = replace(config, ppo=replace(config.ppo, normalise_advantages="minibatch"))
+        config = replace(config, ppo=replace(config.ppo, normalize_advantages="minibatch"))
     trainer, began = build_trainer(config), time.time()
     for row in trainer:
         if "game_return" in row and (row["update"] % 10 == 0 or row["update"] == trainer.total_updates):
@@ -51,7 +51,7 @@ def run_mmrs(job: Job, out: Path) -> None:
 
 
 def run_sb3(job: Job, out: Path) -> None:
-    """Stable-Baselines3's PPO with the numbers of our preset, observations and rewards normalised as ours are."""
+    """Stable-Baselines3's PPO with the settings of our preset; observations and rewards are normalized as ours."""
     import pybullet_envs_gymnasium  # noqa: F401, PLC0415 (registers the environments)
     from stable_baselines3 import PPO  # noqa: PLC0415
     from stable_baselines3.common.callbacks import BaseCallback  # noqa: PLC0415
@@ -59,7 +59,7 @@ def run_sb3(job: Job, out: Path) -> None:
     from stable_baselines3.common.vec_env import VecNormalize  # noqa: PLC0415
 
     _, env, seed, steps = job
-    began, numbers = time.time(), PPOConfig()
+    began, settings = time.time(), PPOConfig()
 
     class Report(BaseCallback):
         def _on_step(self) -> bool:
@@ -70,14 +70,14 @@ def run_sb3(job: Job, out: Path) -> None:
             if episodes and (self.num_timesteps // 1024 % 10 == 0 or self.num_timesteps >= steps):
                 write(out, job, self.num_timesteps, float(np.mean([e["r"] for e in episodes])), began)
 
-    envs = VecNormalize(make_vec_env(env, 8, seed=seed), gamma=numbers.gamma)
+    envs = VecNormalize(make_vec_env(env, 8, seed=seed), gamma=settings.gamma)
     model = PPO(
-        "MlpPolicy", envs, learning_rate=lambda left: numbers.learning_rate * left, n_steps=128, batch_size=256,
-        n_epochs=numbers.epochs, gamma=numbers.gamma, gae_lambda=numbers.gae_lambda, clip_range=numbers.clip,
-        clip_range_vf=numbers.clip, ent_coef=numbers.entropy_weight,
-        vf_coef=numbers.value_weight / 2,  # our value loss is half the squared error, as in the cited code
-        max_grad_norm=numbers.max_grad_norm, seed=seed, device="cpu",
-        policy_kwargs={"optimizer_kwargs": {"eps": numbers.adam_eps}},
+        "MlpPolicy", envs, learning_rate=lambda left: settings.learning_rate * left, n_steps=128, batch_size=256,
+        n_epochs=settings.epochs, gamma=settings.gamma, gae_lambda=settings.gae_lambda, clip_range=settings.clip,
+        clip_range_vf=settings.clip, ent_coef=settings.entropy_weight,
+        vf_coef=settings.value_weight / 2,  # our value loss is half the squared error, as in the cited code
+        max_grad_norm=settings.max_grad_norm, seed=seed, device="cpu",
+        policy_kwargs={"optimizer_kwargs": {"eps": settings.adam_eps}},
     )  # fmt: skip
     model.learn(steps, callback=Report())
 
@@ -102,21 +102,13 @@ def table(path: Path) -> str:
         steps = min(row["step"] for row in rows.values())
         each = ", ".join(f"{value:.0f}" for value in values)
         lines.append(f"| {env} | {engine} | {steps:,.0f} | {values.mean():.0f} [{low:.0f}, {high:.0f}] | {each} |")
-    lines += ["", "| environment | ours less Stable-Baselines3's, mean [95 %] |", "|---|---|"]
+    lines += ["", "| environment | ours minus Stable-Baselines3's, mean [95 %] |", "|---|---|"]
     for (env, engine), values in returns.items():
         if engine == "mmrs" and (env, "sb3") in returns:
             low, high = difference_interval(values, returns[env, "sb3"])
-            away = values.mean() - returns[env, "sb3"].mean()
-            lines.append(f"| {env} | {away:.0f} [{low:.0f}, {high:.0f}] |")
+            difference = values.mean() - returns[env, "sb3"].mean()
+            lines.append(f"| {env} | {difference:.0f} [{low:.0f}, {high:.0f}] |")
     return "\n".join(lines)
-
-
-def difference_interval(ours: np.ndarray, theirs: np.ndarray) -> tuple[float, float]:
-    """95 % percentile-bootstrap interval of the difference of two means, seeds drawn apart."""
-    random = np.random.default_rng(1)
-    drawn = [random.choice(values, (10_000, len(values))).mean(1) for values in (ours, theirs)]
-    low, high = np.percentile(drawn[0] - drawn[1], [2.5, 97.5])
-    return float(low), float(high)
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
-"""Speed of the maze engine beside two slower ways to do the same, all in one run on one core.
+"""Speed of the compiled maze loop compared with two slower implementations, all in one run on one core.
 
-Rates are by processor time: neighbours on the machine then change them little. Whole tables are by the clock.
+Rates are by processor time, on which other work of the machine has little effect. Whole tables are by wall-clock time.
 
 The gym-maze-style loop is a headless stand-in written after that package's way of stepping: a robot array moved
 in place, walls looked up as bits in a dictionary of directions, portals in another, the goal compared as arrays,
@@ -70,7 +70,7 @@ class GymMazeStyle:
 
 
 def gym_maze_style_rate(maze: Maze, steps: int) -> float:
-    """Steps a second of the stand-in with Q-learning and Jain's index over all counts at each step."""
+    """Steps per second of the stand-in with Q-learning and Jain's index over all counts at each step."""
     env, rng = GymMazeStyle(maze), np.random.default_rng(0)
     states = maze.states
     q = np.zeros((maze.size, maze.size, 4))
@@ -93,9 +93,9 @@ def gym_maze_style_rate(maze: Maze, steps: int) -> float:
 
 
 def python_list_rate(maze: Maze) -> float:
-    """Steps a second of lists and O(1) fairness in a single inlined loop: as fast as plain Python gets."""
-    nxt, states = maze.nxt.tolist(), maze.states
-    q, counts = [[0.0] * 4 for _ in nxt], [0] * states
+    """Steps per second of lists and O(1) fairness in a single inlined loop: as fast as plain Python gets."""
+    next_state, states = maze.next_state.tolist(), maze.states
+    q, counts = [[0.0] * 4 for _ in next_state], [0] * states
     draw = random.Random(0).random
     counts[0] = visits = squares = 1
     state, fairness, steps, cost = 0, 1 / states, 200_000, 0.1 / states
@@ -103,7 +103,7 @@ def python_list_rate(maze: Maze) -> float:
     for _ in range(steps):
         values = q[state]
         action = int(4 * draw()) if draw() < 0.001 else values.index(max(values))
-        other = nxt[state][action]
+        other = next_state[state][action]
         count = counts[other]
         counts[other] = count + 1
         visits += 1
@@ -115,24 +115,24 @@ def python_list_rate(maze: Maze) -> float:
 
 
 def kernel_rates(size: int, mazes: int, kind: str = "plus") -> dict[str, float]:
-    """Steps a second on one core in whole runs until coverage, allocation and all."""
+    """Steps per second on one core in whole runs until coverage, with allocation."""
     seeds = np.arange(mazes, dtype=np.uint64)
-    nxt = generate_many(size, kind, seeds).nxt
+    next_state = generate_many(size, kind, seeds).next_state
     rates = {}
     for method in ("vanilla", "jfi"):
         options = walk_options(method, size)
-        maze_kernel.walk_many(nxt[:2], options, seeds[:2])
+        maze_kernel.walk_many(next_state[:2], options, seeds[:2])
         best = 0.0
         for _ in range(3):
             began = time.process_time()
-            steps, _ = maze_kernel.walk_many(nxt, options, seeds)
+            steps, _ = maze_kernel.walk_many(next_state, options, seeds)
             best = max(best, float(steps.sum()) / (time.process_time() - began))
         rates[method] = best
     return rates
 
 
 def generator_times() -> dict[str, float]:
-    """Microseconds a maze, drawn until every cell is reachable."""
+    """Microseconds per maze, drawn until every cell is reachable."""
     times = {}
     for kind in ("plus", "perfect"):
         for size in (5, 10, 20, 50):
@@ -167,7 +167,7 @@ def run() -> dict:
         "default_table_seconds": table.seconds,
         "default_table_cpu_seconds": table_cpu,
         "plus_100_with_100_mazes_seconds": large.seconds,
-        "plus_100_ratio": large.cell("plus", 100, "jfi").ratio,
+        "plus_100_ratio": large.row("plus", 100, "jfi").ratio,
         "targets": TARGETS,
         "met": {
             "steps_per_second_per_core": min(rates["numba 20x20"].values()) >= TARGETS["steps_per_second_per_core"],
@@ -184,15 +184,15 @@ def run() -> dict:
 
 def _print(result: dict) -> None:
     speeds = result["steps_per_second_per_core"]
-    print("Mazes: environment steps a second of one core's time, whole runs until coverage")
+    print("Mazes: environment steps per second of one core's time, whole runs until coverage")
     for name, value in speeds.items():
-        cells = value.items() if isinstance(value, dict) else [("jfi", value)]
-        print(f"  {name:20s}" + "".join(f"{method:>10s} {rate:9.3g}" for method, rate in cells))
+        rates = value.items() if isinstance(value, dict) else [("jfi", value)]
+        print(f"  {name:20s}" + "".join(f"{method:>10s} {rate:9.3g}" for method, rate in rates))
     print(f"  numba / gym-maze style  {result['times_gym_maze_style']:7.0f} x   (target 400)")
     print(f"  numba / Python lists    {result['times_pure_python']:7.0f} x   (target 20)")
     print("  a maze drawn in us:", {name: round(value, 1) for name, value in result["generator_us"].items()})
     busy = result["default_table_cpu_seconds"]
-    print(f"  default table (12 cells x 1000 mazes): {result['default_table_seconds']:.1f} s ({busy:.1f} s of CPU)")
+    print(f"  default table (12 rows x 1000 mazes): {result['default_table_seconds']:.1f} s ({busy:.1f} s of CPU)")
     print(f"  plus 100x100 x 100 mazes, two methods: {result['plus_100_with_100_mazes_seconds']:.1f} s")
     print("  targets met:", result["met"])
 

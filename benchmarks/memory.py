@@ -1,7 +1,7 @@
-"""Memory over 1,000 rollouts: what a reward remembers, and what the process holds, must stop growing.
+"""Memory over 1,000 rollouts: the memory of a reward and of the process must stop growing.
 
-Run it with `make bench`, or `python -m benchmarks.memory [--quick]`. The rollouts are one long episode, the worst case
-for episodic memories: nothing is ever forgotten because an episode ended.
+Run it with `make bench`, or `python -m benchmarks.memory [--quick]`. The rollouts are one long episode, which is the
+worst case for episodic memories: no end of an episode ever clears them.
 """
 
 import gc
@@ -24,35 +24,35 @@ from mmrs.rewards import REWARDS
 STEPS, ENVS = 16, 4
 FEATURES, STATES = 8, 64
 VECTORS = gym.spaces.Box(-np.inf, np.inf, (FEATURES,), np.float32)
-STATE_NUMBERS = gym.spaces.Discrete(STATES)
+DISCRETE = gym.spaces.Discrete(STATES)
 ACTIONS = gym.spaces.Discrete(3)
 
 
 @dataclass(frozen=True)
-class Held:
-    """What is held at one moment."""
+class Reading:
+    """Memory in use at one moment."""
 
     rollouts: int
     resident_bytes: int
-    """Of the process; 0 where the system does not tell."""
+    """Resident set of the process; 0 where the system does not report it."""
     memory_bytes: int
-    """Of all tensors in the reward's `memory`."""
+    """Size of all tensors in the reward's `memory`."""
     module_bytes: int
-    """Of all tensors in the reward's `state_dict()`, the optimiser's included."""
+    """Size of all tensors in the reward's `state_dict()`, the optimizer's included."""
     objects: int
     """Python objects that the garbage collector tracks."""
 
 
 def make_reward(name: str, **options: Any) -> IntrinsicReward:
-    """A registered reward on vectors, or on numbered states where it counts those alone."""
+    """A registered reward on vectors, or on Discrete states if it accepts only those."""
     try:
         return mmrs.make(name, VECTORS, ACTIONS, **options)
     except UnsupportedSpaceError:
-        return mmrs.make(name, STATE_NUMBERS, ACTIONS, **options)
+        return mmrs.make(name, DISCRETE, ACTIONS, **options)
 
 
 def endless_rollout(bonus: IntrinsicReward, rng: np.random.Generator) -> Rollout:
-    """T=16, N=4 steps of a walk that never ends and never comes back to quite the same vector."""
+    """T=16, N=4 steps of an episode that never ends and whose vectors never repeat."""
     never = np.zeros((STEPS, ENVS), bool)
     if isinstance(bonus.observation_space, gym.spaces.Discrete):
         obs = rng.integers(0, STATES, (STEPS + 1, ENVS))
@@ -61,27 +61,29 @@ def endless_rollout(bonus: IntrinsicReward, rng: np.random.Generator) -> Rollout
     return Rollout(obs=obs, actions=rng.integers(0, 3, (STEPS, ENVS)), terminated=never, truncated=never)
 
 
-def watch_memory(bonus: IntrinsicReward, rollouts: int = 1000, readings: int = 5) -> list[Held]:
-    """Run a reward through `rollouts` rollouts, compute and update each; what was held, at even intervals.
+def watch_memory(bonus: IntrinsicReward, rollouts: int = 1000, readings: int = 5) -> list[Reading]:
+    """Run `compute` and `update` on `rollouts` rollouts; memory in use at even intervals.
 
     The first reading comes after the first interval, when buffers and caches have reached their size.
     """
     rng = np.random.default_rng(0)
     memory: dict[str, Any] | None = None
     every = rollouts // readings
-    held = []
+    taken = []
     for number in range(1, rollouts + 1):
         rollout = endless_rollout(bonus, rng)
         _, memory = bonus.compute(rollout, memory)
         bonus.update(rollout)
         if number % every == 0:
-            held.append(_held(number, bonus, memory))
-    return held
+            taken.append(_reading(number, bonus, memory))
+    return taken
 
 
-def _held(number: int, bonus: IntrinsicReward, memory: Mapping[str, Any]) -> Held:
+def _reading(number: int, bonus: IntrinsicReward, memory: Mapping[str, Any]) -> Reading:
     gc.collect()
-    return Held(number, resident_bytes(), tensor_bytes(memory), tensor_bytes(bonus.state_dict()), len(gc.get_objects()))
+    return Reading(
+        number, resident_bytes(), tensor_bytes(memory), tensor_bytes(bonus.state_dict()), len(gc.get_objects())
+    )
 
 
 def tensor_bytes(value: object) -> int:
@@ -103,24 +105,24 @@ def resident_bytes() -> int:
 
 
 def run(quick: bool = False) -> dict[str, Any]:
-    """Watch every registered reward, print the table, return what goes into the JSON."""
+    """Watch every registered reward, print the table, return the content of the JSON file."""
     rollouts = 200 if quick else 1000
-    with threads(1):  # the tensors are too small to share
+    with threads(1):  # the tensors are too small for more
         readings = {name: watch_memory(make_reward(name), rollouts) for name in REWARDS}
     rows = []
-    for name, held in readings.items():
-        first, last = held[0], held[-1]
+    for name, taken in readings.items():
+        first, last = taken[0], taken[-1]
         resident = [reading.resident_bytes / 2**20 for reading in (first, last)]
         kept = [(reading.memory_bytes + reading.module_bytes) / 1024 for reading in (first, last)]
         rows.append([name, *resident, resident[1] - resident[0], *kept, last.objects - first.objects])
     print_table(
-        f"held after {rollouts // 5} and after {rollouts} rollouts of T={STEPS}, N={ENVS}, one episode without end",
+        f"memory after {rollouts // 5} and after {rollouts} rollouts of T={STEPS}, N={ENVS}, one episode without end",
         ["reward", "RSS, MiB", "then", "change", "memory + state, KiB", "then", "more objects"],
         rows,
     )
     return {
         "rollouts": {"number": rollouts, "steps": STEPS, "envs": ENVS},
-        "held": {name: [asdict(reading) for reading in held] for name, held in readings.items()},
+        "held": {name: [asdict(reading) for reading in taken] for name, taken in readings.items()},
     }
 
 

@@ -1,4 +1,4 @@
-"""MiniGrid's worlds as vectors: what each of the 7x7 cells in view holds, and whether a door there is open."""
+"""MiniGrid's worlds as vectors: the content of each of the 7x7 cells in view, and the state of its door."""
 
 from functools import partial
 from typing import Any
@@ -8,24 +8,24 @@ import numpy as np
 from gymnasium import spaces
 
 NAMES = {"DoorKey-8x8": "MiniGrid-DoorKey-8x8-v0", "MultiRoom-N4": "MiniGrid-MultiRoom-N4-S5-v1"}
-THINGS, DOOR_STATES = 11, 3
+OBJECTS, DOOR_STATES = 11, 3
 
 
 class OneHotView(gym.ObservationWrapper):
-    """The egocentric view ``[7, 7, (thing, colour, state)]`` as ones and zeros; colour and mission are left out."""
+    """The egocentric view ``[7, 7, (object, color, state)]`` as one-hot vectors, without color and mission."""
 
     def __init__(self, env: gym.Env) -> None:
         super().__init__(env)
-        self._things, self._states = np.eye(THINGS, dtype=np.float32), np.eye(DOOR_STATES, dtype=np.float32)
-        self.observation_space = spaces.Box(0.0, 1.0, (49 * (THINGS + DOOR_STATES),), np.float32)
+        self._objects, self._states = np.eye(OBJECTS, dtype=np.float32), np.eye(DOOR_STATES, dtype=np.float32)
+        self.observation_space = spaces.Box(0.0, 1.0, (49 * (OBJECTS + DOOR_STATES),), np.float32)
 
     def observation(self, observation: dict[str, Any]) -> Any:
         view = observation["image"].reshape(49, 3)
-        return np.concatenate([self._things[view[:, 0]], self._states[view[:, 2]]], 1).ravel()
+        return np.concatenate([self._objects[view[:, 0]], self._states[view[:, 2]]], 1).ravel()
 
 
 class Success(gym.Wrapper):
-    """Tells in `info` whether the goal was reached."""
+    """Adds to `info` whether the goal was reached."""
 
     def step(self, action: Any) -> Any:
         observation, reward, terminated, truncated, info = self.env.step(action)

@@ -1,18 +1,16 @@
 """The peer's rewards, run as its own trainer runs them: `rllte-core` 1.0.1.
 
-Its pinned dependencies (old matplotlib, seaborn, huggingface-hub) cannot stand beside ours, and its reward modules use
-none of them. So it is installed alone, without dependencies, into a folder of its own, and that folder is put on
-`sys.path` here, last:
+Its pinned dependencies (old matplotlib, seaborn, huggingface-hub) conflict with ours, and its reward modules use none
+of them. So it is installed without dependencies into a folder of its own, which this module appends to `sys.path`:
 
     pip install --no-deps --target .peers/rllte rllte-core==1.0.1 termcolor==2.5.0 pynvml==11.5.0
 
-`termcolor` and `pynvml` are there because the package's `__init__` files import its logger and its agents on the way to
-the rewards. Nothing is stubbed, patched or copied: what is timed is the peer's published code on our torch, numpy and
-gymnasium.
+`termcolor` and `pynvml` are needed because the package's `__init__` files import its logger and its agents before the
+rewards. Nothing is stubbed, patched or copied: the peer's published code is timed on our torch, numpy and gymnasium.
 
-One pass over a rollout is what its on-policy trainer does for it: `watch` at every step, then `compute(sync=True)`,
+One pass over a rollout does the work of the peer's on-policy trainer: `watch` at every step, then `compute(sync=True)`,
 which itself calls `update` (RE3 has nothing to update). RE3 and RIDE fill their memories in `watch`, so it is part of
-the work; RND's `watch` is empty. Its constructors step a live environment 2,560 times; that is not timed.
+the work; RND's `watch` is empty. The constructors step a live environment 2,560 times, which is not timed.
 """
 
 import importlib
@@ -32,7 +30,7 @@ from mmrs import Rollout
 FOLDER = Path(__file__).resolve().parent.parent / ".peers" / "rllte"
 INSTALL = "pip install --no-deps --target .peers/rllte rllte-core==1.0.1 termcolor==2.5.0 pynvml==11.5.0"
 NAMES = {"re3": "RE3", "ride": "RIDE", "rnd": "RND"}
-"""Our names of the rewards that the peer has too, and its own."""
+"""Our names of the rewards that the peer has too, with the peer's names."""
 
 
 class MissingPeerError(RuntimeError):
@@ -50,7 +48,7 @@ def version() -> str:
 class SampledEnvs(VectorEnv[Any, Any, Any]):
     """A vector environment whose observations are drawn from those of a rollout, as torch tensors.
 
-    The peer reads the spaces and the first statistics of its observations from it; it is not used after that.
+    The peer reads the spaces and its first observation statistics from it, and does not use it afterwards.
     """
 
     def __init__(self, rollout: Rollout, observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> None:
@@ -88,7 +86,7 @@ class Peer:
         rewards = importlib.import_module("rllte.xplore.reward")
         envs = SampledEnvs(rollout, observation_space, action_space)
         self.reward = getattr(rewards, NAMES[name])(envs, device=device, **options)
-        # Its own storage holds every field as float32, so the conversion is not charged to its rewards.
+        # Its own storage holds every field as float32, so the conversion is not part of the measured time.
         fields = {
             "observations": rollout.obs[:-1],
             "actions": rollout.actions.reshape(*rollout.actions.shape[:2], -1),
@@ -100,12 +98,12 @@ class Peer:
         self.samples = {key: value.to(device, torch.float32).contiguous() for key, value in fields.items()}
 
     def watch(self) -> None:
-        """The part of a rollout's work that it does while steps are being collected."""
+        """The peer's work on a rollout while steps are being collected."""
         for step in zip(*self.samples.values(), strict=True):
             self.reward.watch(*step)
 
     def compute_and_update(self) -> torch.Tensor:
-        """The part that it does after the rollout: [T, N] rewards, its networks trained once over the rollout."""
+        """The peer's work after the rollout: [T, N] rewards, its networks trained once over the rollout."""
         return self.reward.compute(self.samples, sync=True)  # type: ignore[no-any-return]
 
     def __call__(self) -> torch.Tensor:

@@ -1,7 +1,7 @@
-"""The report of all the paper's runs: 26 games, 5 methods and 8 seeds, 1,000 rows each; how long it takes to make.
+"""Time to make the report of all the paper's runs: 26 games, 5 methods and 8 seeds, 1,000 rows each.
 
-Run it with `make bench`, or `python -m benchmarks.report [--quick]`. The runs are made up: their records are as long
-and as wide as real ones, and nothing was trained.
+Run it with `make bench`, or `python -m benchmarks.report [--quick]`. The runs are fabricated: their records are as
+long and as wide as real ones, but nothing was trained.
 """
 
 import io
@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.console import Console
 from tests.support.browser import Browser, find_browser
-from tests.support.run_folders import write_grid
+from tests.support.runs import write_grid
 
 from benchmarks.timing import arguments, machine, print_table, write_results
 from mmrs.report.command import ReportConfig, report
@@ -46,7 +46,7 @@ def run(quick: bool = False) -> dict[str, Any]:
 
 
 def _opened(page: Path) -> float | None:
-    """Seconds until the page is ready in a browser that has started."""
+    """Seconds until the page is ready in a browser that is already running."""
     if find_browser() is None:
         return None
     with Browser() as browser:

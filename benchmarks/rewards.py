@@ -1,8 +1,8 @@
 """Speed of the rewards: compute + update on one rollout, each beside the same reward of rllte-core 1.0.1.
 
 Run it with `make bench`, or `python -m benchmarks.rewards [--quick] [--device cuda]`. Peer and mmrs take turns in every
-round on the same rollout, with the same embedding size, hidden layers, batch size, passes, optimiser and rate, and both
-divide the reward by its running standard deviation. What the two do differently is in `DIFFERENCES`, and in the JSON.
+round on the same rollout, with the same embedding size, hidden layers, batch size, passes, optimizer and rate, and both
+divide the reward by its running standard deviation. `DIFFERENCES` lists what the two do differently; so does the JSON.
 """
 
 from collections.abc import Callable
@@ -19,11 +19,11 @@ from benchmarks import peer_rllte
 from benchmarks.peer_rllte import MissingPeerError, Peer
 from benchmarks.timing import arguments, interleaved, machine, median_ms, print_table, threads, write_results
 from mmrs import IntrinsicReward, Rollout
-from mmrs.nets.cuda_graphs import EAGER_CALLS
+from mmrs.nets.cuda_graphs import WARMUP_CALLS
 
 STEPS, ENVS = 128, 8
 END_PROBABILITY = 1 / 200
-"""Of an episode at each step: about five of the rollout's 1,024 steps end one."""
+"""Probability that an episode ends at a step: about five of the rollout's 1,024 steps end one."""
 
 EQUAL = {
     "re3": {"k": 5, "latent_dim": 128},
@@ -33,17 +33,17 @@ EQUAL = {
 """Options of ours that match the peer's defaults (its update proportion is 1: every sample of one pass)."""
 
 TRIMMED = {"re3": {"storage_size": STEPS, "obs_norm_type": "none"}}
-"""Options of the peer that match our defaults where its own ask for more work."""
+"""Options of the peer that match our defaults where its own need more work."""
 
 DIFFERENCES = {
-    "re3": "The peer compares with a memory of 1,000 steps and standardises pixels; ours compares within the rollout "
+    "re3": "The peer compares with a memory of 1,000 steps and standardizes pixels; ours compares within the rollout "
     "(as the paper does) and scales pixels by 1/255. The row 're3, peer trimmed' gives the peer our settings.",
     "ride": "The peer counts visits over the 10 nearest of an unbounded memory, ours over all of the last 512.",
-    "rnd": "Both standardise each pixel. The peer trains on s_t, ours on the states it pays for.",
+    "rnd": "Both standardize each pixel. The peer trains on s_t, ours on the states that it rewards.",
 }
 
 LEAST_RATIO = {"cpu": {"re3": 3.0, "ride": 1.7, "rnd": 1.5}, "cuda": {"re3": 10.0, "ride": 10.0, "rnd": 4.0}}
-"""Targets on images, against the peer at its defaults."""
+"""Target ratios on images, against the peer at its defaults."""
 
 LONGEST_KMEANS = {"cpu": 15.0, "cuda": 2.0}
 """Milliseconds: target of k-means with k = 128 on about 1,032 latents, on one core or on a GPU."""
@@ -68,7 +68,7 @@ def image_case(device: str, seed: int = 0) -> Case:
 
 
 def vector_case(device: str, seed: int = 0) -> Case:
-    """28 numbers and an eight-dimensional action, as of a simulated ant."""
+    """28 floats and an eight-dimensional action, as in a simulated ant."""
     rng = np.random.default_rng(seed)
     space = gym.spaces.Box(-np.inf, np.inf, (28,), np.float32)
     obs = rng.standard_normal((STEPS + 1, ENVS, 28), np.float32).cumsum(0) / 4
@@ -105,7 +105,7 @@ def _case(
 
 
 class Ours:
-    """One reward of mmrs on one rollout, ready to be timed; its memory goes from round to round, as in training."""
+    """One reward of mmrs on one rollout, ready to be timed; its memory is passed on between rounds, as in training."""
 
     def __init__(self, bonus: IntrinsicReward, case: Case) -> None:
         self.bonus = bonus.to(case.rollout.device)
@@ -122,7 +122,7 @@ class Ours:
         return self.bonus.update(self._rollout())
 
     def _rollout(self) -> Rollout:
-        """The rollout as new, so that nothing it works out once and keeps is had for nothing."""
+        """A fresh copy of the rollout, so that its cached properties are computed, and timed, again."""
         r = self.case.rollout
         return Rollout(
             obs=r.obs,
@@ -135,23 +135,23 @@ class Ours:
 
 
 def scaled(name: str, case: Case, **options: Any) -> Ours:
-    """A reward of ours with the peer's settings, its scale of the reward included."""
+    """One of our rewards with the peer's settings, including its scaling of the reward."""
     bonus = mmrs.make(name, case.observation_space, case.action_space, **options)
     return Ours(mmrs.Scaled(bonus, by="reward"), case)
 
 
 def compare(name: str, case: Case, device: str, repeats: int, **peer_options: Any) -> dict[str, Any]:
-    """Milliseconds of peer and ours for one reward and one rollout; `error` where the peer cannot do it."""
+    """Milliseconds of peer and ours for one reward and one rollout; `peer_error` if the peer fails."""
     ours = scaled(name, case, **EQUAL[name])
     calls: dict[str, Callable[[], object]] = {"compute": ours.compute, "update": ours.update}
     error = None
     try:
         peer = Peer(name, case.observation_space, case.action_space, case.rollout, device, **peer_options)
-        peer()  # where it crashes it does so here
+        peer()  # a crash of the peer happens here
         calls = {"peer_watch": peer.watch, "peer_compute_update": peer.compute_and_update, **calls}
     except MissingPeerError:
         raise
-    except Exception as exception:  # whatever the peer raises is the result of that row
+    except Exception as exception:  # any error of the peer is the result of that row
         error = f"{type(exception).__name__}: {exception}"
     seconds = interleaved(calls, repeats, device)
     row: dict[str, Any] = {"reward": name, "rollout": case.label, "peer_options": peer_options, "peer_error": error}
@@ -166,7 +166,7 @@ def compare(name: str, case: Case, device: str, repeats: int, **peer_options: An
 
 
 def own(name: str, case: Case, device: str, repeats: int, **options: Any) -> dict[str, Any]:
-    """Milliseconds of a reward that no peer has, at its defaults but for the options."""
+    """Milliseconds of a reward that no peer has, at its defaults except for the options."""
     ours = Ours(mmrs.make(name, case.observation_space, case.action_space, **options), case)
     seconds = interleaved({"compute": ours.compute, "update": ours.update}, repeats, device)
     row: dict[str, Any] = {"reward": name, "options": options, "rollout": case.label}
@@ -183,18 +183,18 @@ def beside_rnd(case: Case, device: str, repeats: int, **options: Any) -> dict[st
 
 
 def mmrs_share(case: Case, device: str, repeats: int) -> dict[str, Any]:
-    """`own` for MMRS, and what k-means and Jain's index take of it, timed on the latents of the same rollout."""
+    """`own` for MMRS, and the share of k-means and Jain's index, timed on the latents of the same rollout."""
     bonus = mmrs.make("mmrs", case.observation_space, case.action_space)
     ours, rollout = Ours(bonus, case), case.rollout
     features = bonus.observation_spec.features
     with torch.no_grad():
-        parts = [bonus.vae.encode(bonus.vae.normalise(features(part)))[0] for part in rollout.states.split(128)]
+        parts = [bonus.vae.encode(bonus.vae.normalize(features(part)))[0] for part in rollout.states.split(128)]
     latents, config = torch.cat(parts), bonus.config
 
     def cluster() -> tuple[torch.Tensor, torch.Tensor]:
         return bonus._cluster(rollout, latents, torch.Generator().manual_seed(0))
 
-    for _ in range(EAGER_CALLS + 1):  # as in a run, where a GPU replays it as one graph
+    for _ in range(WARMUP_CALLS + 1):  # as in a run, where a GPU replays it as one graph
         before, after = cluster()
 
     def fairness() -> torch.Tensor:
@@ -210,12 +210,12 @@ def mmrs_share(case: Case, device: str, repeats: int) -> dict[str, Any]:
 
 
 def run(quick: bool = False, device: str = "cpu") -> dict[str, Any]:
-    """Measure everything, print the tables, return what goes into the JSON."""
+    """Measure everything, print the tables, return the content of the JSON file."""
     image, vector, discrete = image_case(device), vector_case(device), discrete_case(device)
     slow, fast = (2, 5) if quick else (7, 31)
     rows: list[dict[str, Any]] = []
     own_rows: list[dict[str, Any]] = []
-    # Beside a GPU the peer works on the CPU too (its statistics live there), so there it gets all the threads it wants.
+    # With a GPU the peer also works on the CPU (its statistics are there), so it gets all threads then.
     for number in (1, 2) if device == "cpu" else (torch.get_num_threads(),):
         with threads(number):
             for case, repeats in ((image, slow), (vector, fast)):
@@ -225,7 +225,7 @@ def run(quick: bool = False, device: str = "cpu") -> dict[str, Any]:
                     rows.append(compare(name, case, device, repeats, **options) | {"threads": number})
             of_own = [partial(mmrs_share, image, repeats=slow), partial(mmrs_share, vector, repeats=fast)]
             of_own.append(partial(own, "jfi", discrete, repeats=fast))
-            for options in ({}, {"scale": "control"}):
+            for options in ({}, {"scale": "controllability"}):
                 of_own += [partial(beside_rnd, c, repeats=n, **options) for c, n in ((image, slow), (vector, fast))]
             print(f"mmrs, jfi and landmarks, {number} threads ...", flush=True)
             own_rows += [measure(device=device) | {"threads": number} for measure in of_own]

@@ -1,8 +1,8 @@
-"""What a second job brings: throughput of a sweep with two jobs beside that with one, in one run, taking turns.
+"""Throughput of a sweep with two jobs compared with one job; both are measured in turns, in one run.
 
-Run it with `python -m benchmarks.sweep` on a machine that does nothing else. Two ratios are told: by the clock, which
-outside load spoils in either direction, and by the processor's time of the workers, which says what two runs side by
-side cost each other (caches, memory, clock rates) and holds on a busy machine too.
+Run it with `python -m benchmarks.sweep` on a machine that does nothing else. There are two ratios. The one
+by wall-clock time is wrong, in either direction, on a busy machine. The one by the processor time of the workers shows
+how much two runs slow each other down (caches, memory, clock rates), and holds on a busy machine too.
 """
 
 import os
@@ -14,24 +14,24 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.timing import arguments, machine, print_table, write_results
-from mmrs.sweeps.engines.base import Resources, Task
+from mmrs.sweeps.engines.base import Resources, SweepContext
 from mmrs.sweeps.engines.local import LocalEngine
-from mmrs.sweeps.schedule import Schedule
-from mmrs.sweeps.suites import SUITES, Cell, cells_of
+from mmrs.sweeps.scheduler import Scheduler
+from mmrs.sweeps.suites import SUITES, RunSpec, expand_suite
 
 GAME, METHOD = "CartPole-v1", "rnd"
 TARGET = 1.8
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
-def toy(seeds: int, steps: int) -> list[Cell]:
+def toy(seeds: int, steps: int) -> list[RunSpec]:
     """Small runs with checkpoints as rare as in real ones: else they wait for the disk more than they compute."""
-    cells = cells_of(SUITES["smoke"], seeds=seeds, games=[GAME], methods=[METHOD], steps=steps)
-    return [replace(cell, config={**cell.config, "checkpoint_every": 50}) for cell in cells]
+    specs = expand_suite(SUITES["smoke"], seeds=seeds, games=[GAME], methods=[METHOD], steps=steps)
+    return [replace(spec, config={**spec.config, "checkpoint_every": 50}) for spec in specs]
 
 
 def processor_seconds() -> float:
-    """Of the workers, which are this process's children."""
+    """Processor time of the workers, which are the children of this process."""
     own = os.getpid()
     pids = Path(f"/proc/{own}/task/{own}/children").read_text().split()
     stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
@@ -39,23 +39,23 @@ def processor_seconds() -> float:
 
 
 def sweep(jobs: int, runs: int, steps: int) -> tuple[float, float]:
-    """Steps a second, and steps a second of processor time, once the workers are up."""
-    with tempfile.TemporaryDirectory() as place:
-        warm, timed = Path(place, "warm"), Path(place, "timed")
+    """Steps per second, and steps per second of processor time, once the workers have started."""
+    with tempfile.TemporaryDirectory() as scratch:
+        warm, timed = Path(scratch, "warm"), Path(scratch, "timed")
         for folder in (warm, timed):
             folder.mkdir()
-        engine = LocalEngine(Task(timed, "benchmark"), jobs, Resources(1, 0.0))
+        engine = LocalEngine(SweepContext(timed, "benchmark"), jobs, Resources(1, 0.0))
         try:
-            Schedule(timed, toy(jobs, 512), 0).run(engine, lambda: False, lambda: None)
+            Scheduler(timed, toy(jobs, 512), 0).run(engine, lambda: False, lambda: None)
             for path in timed.glob("*/"):
                 path.rename(warm / path.name)
             began, used = time.perf_counter(), processor_seconds()
-            schedule = Schedule(timed, toy(runs, steps), 0)
-            schedule.run(engine, lambda: False, lambda: None)
+            scheduler = Scheduler(timed, toy(runs, steps), 0)
+            scheduler.run(engine, lambda: False, lambda: None)
             seconds, used = time.perf_counter() - began, processor_seconds() - used
         finally:
             engine.close()
-        assert schedule.counts()["finished"] == runs
+        assert scheduler.counts()["finished"] == runs
     return runs * steps / seconds, runs * steps / used
 
 

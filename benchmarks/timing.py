@@ -27,8 +27,8 @@ Call = Callable[[], object]
 def interleaved(calls: Mapping[str, Call], repeats: int, device: str = "cpu") -> dict[str, list[float]]:
     """Seconds of each call in each of `repeats` rounds, after one round that is not counted.
 
-    Every round makes all calls once, in order, so that a slow moment of the machine hits all of them alike, and ratios
-    of medians stay fair where the medians themselves do not.
+    Every round makes all calls once, in order. A slow moment of the machine then affects all of them alike, and ratios
+    of medians stay fair even if the medians do not.
     """
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for number in range(repeats + 1):
@@ -49,7 +49,7 @@ def seconds_of(call: Call, device: str) -> float:
 
 
 def wait_for(device: str) -> None:
-    """Kernels on a GPU run behind Python's back; wait until they are done."""
+    """Wait until the kernels on a GPU are done; Python does not wait for them by itself."""
     if device.startswith("cuda"):
         torch.cuda.synchronize(device)
 
@@ -61,7 +61,7 @@ def median_ms(seconds: Sequence[float]) -> float:
 
 @contextmanager
 def threads(number: int) -> Iterator[None]:
-    """Torch computes with this many threads inside."""
+    """Context in which torch computes with this many threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:
@@ -71,7 +71,7 @@ def threads(number: int) -> Iterator[None]:
 
 
 def machine(device: str = "cpu") -> dict[str, Any]:
-    """What the figures were measured on and with."""
+    """The machine and the versions of a measurement."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
@@ -100,14 +100,14 @@ def write_results(name: str, results: Mapping[str, Any]) -> Path:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], note: str = "") -> None:
-    """A table with the first columns of text to the left and numbers to the right."""
+    """Print a table with text aligned left and numbers aligned right."""
     table = Table(title=title, box=box.SIMPLE, title_justify="left", caption=note or None, caption_justify="left")
     numeric = [any(isinstance(row[i], int | float) for row in rows) for i in range(len(columns))]
     for column, right in zip(columns, numeric, strict=True):
         table.add_column(column, justify="right" if right else "left")
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
-    # Without a terminal rich would assume 80 columns and break the numbers.
+    # Without a terminal rich assumes 80 columns and wraps the numbers.
     console = Console()
     Console(width=None if console.is_terminal else 130).print(table)
 
@@ -121,8 +121,8 @@ def _cell(value: object) -> str:
 
 
 def arguments(description: str) -> argparse.Namespace:
-    """The options every benchmark takes: ``--quick`` and ``--device``."""
+    """The options of every benchmark: ``--quick`` and ``--device``."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--quick", action="store_true", help="few repetitions: a look, not a measurement")
+    parser.add_argument("--quick", action="store_true", help="few repetitions, for a first look")
     parser.add_argument("--device", default="cpu", help="torch device, cpu or cuda")
     return parser.parse_args()

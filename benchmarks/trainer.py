@@ -1,7 +1,8 @@
-"""The trainer on one CPU core: plain PPO beside Stable-Baselines3's with the same numbers and network, in one run.
+"""The trainer on one CPU core: plain PPO and Stable-Baselines3's PPO with the same hyperparameters and network.
 
-Also how near PPO comes to stepping alone on AntBullet, and what MMRS adds on the six Bullet games. The two that are
-compared take turns, a rollout each, in one process held on one core. Run it with `python -m benchmarks.trainer`.
+It also compares PPO with stepping alone on AntBullet, and measures what MMRS adds on the six Bullet games. The two
+sides of a comparison alternate, one rollout each, in one process on one core. Run it with
+`python -m benchmarks.trainer`.
 """
 
 import argparse
@@ -31,12 +32,12 @@ from mmrs.runs.presets import default_config
 ALIEN, PENDULUM, ANT = "ALE/Alien-v5", "InvertedPendulumBulletEnv-v0", "AntBulletEnv-v0"
 ENVS, STEPS = 8, 128
 WARM_UP = 3
-"""Rollouts of each before the clock."""
+"""Rollouts of each side before the clock starts."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What takes turns in one process."""
+    """Two sides that alternate in one process."""
 
     env: str
     ours: str
@@ -46,7 +47,7 @@ class Comparison:
     times: bool = False
     """Compare times instead of speeds."""
     seconds: float = 18.0
-    """Of processor time, shared by the two."""
+    """Processor time of the two together."""
 
 
 COMPARISONS = [
@@ -70,19 +71,19 @@ def configured(env: str, kind: str) -> TrainConfig:
 
 
 def steps_of(trainer: Trainer) -> Iterator[None]:
-    """Gymnasium's own vector environment alone, with the actions of the trainer's newest rollout, the same way."""
+    """Gymnasium's own vector environment alone, with the actions of the trainer's newest rollout."""
     (group,) = trainer.collector.groups
     makers = [partial(make_bullet, ANT)] * ENVS
     envs = SyncVectorEnv(makers, autoreset_mode=AutoresetMode.SAME_STEP)
     envs.reset(seed=group.envs._seeds(np.ones(ENVS, bool)).tolist())
     while True:
-        for actions in trainer.collector.written.actions.numpy():
+        for actions in trainer.collector.step_buffer.actions.numpy():
             envs.step(actions)
         yield
 
 
 class PaperTrunk(nn.Module):
-    """The convolutions of the appendix as Stable-Baselines3 wants a feature extractor."""
+    """The convolutions of the appendix as a feature extractor of Stable-Baselines3."""
 
     features_dim = 512
 
@@ -98,12 +99,12 @@ class PaperTrunk(nn.Module):
 
 
 def sb3(env: str) -> Iterator[None]:
-    """Stable-Baselines3's PPO, a rollout and an update at a time."""
+    """Stable-Baselines3's PPO; each item is one rollout and one update."""
     from stable_baselines3 import PPO  # noqa: PLC0415
     from stable_baselines3.common.env_util import make_atari_env, make_vec_env  # noqa: PLC0415
     from stable_baselines3.common.vec_env import VecFrameStack, VecNormalize, VecTransposeImage  # noqa: PLC0415
 
-    numbers = PPOConfig()
+    ppo = PPOConfig()
     if env == ALIEN:
         import ale_py  # noqa: PLC0415
         import gymnasium as gym  # noqa: PLC0415
@@ -114,13 +115,13 @@ def sb3(env: str) -> Iterator[None]:
     else:
         import pybullet_envs_gymnasium  # noqa: F401, PLC0415 (registers the environments)
 
-        envs = VecNormalize(make_vec_env(env, ENVS, seed=0), gamma=numbers.gamma)
+        envs = VecNormalize(make_vec_env(env, ENVS, seed=0), gamma=ppo.gamma)
         policy, extra = "MlpPolicy", {}
     model = PPO(
-        policy, envs, learning_rate=numbers.learning_rate, n_steps=STEPS, batch_size=256, n_epochs=numbers.epochs,
-        gamma=numbers.gamma, gae_lambda=numbers.gae_lambda, clip_range=numbers.clip, clip_range_vf=numbers.clip,
-        ent_coef=numbers.entropy_weight, max_grad_norm=numbers.max_grad_norm, device="cpu",
-        policy_kwargs={**extra, "optimizer_kwargs": {"eps": numbers.adam_eps}},
+        policy, envs, learning_rate=ppo.learning_rate, n_steps=STEPS, batch_size=256, n_epochs=ppo.epochs,
+        gamma=ppo.gamma, gae_lambda=ppo.gae_lambda, clip_range=ppo.clip, clip_range_vf=ppo.clip,
+        ent_coef=ppo.entropy_weight, max_grad_norm=ppo.max_grad_norm, device="cpu",
+        policy_kwargs={**extra, "optimizer_kwargs": {"eps": ppo.adam_eps}},
     )  # fmt: skip
     total = ENVS * STEPS
     while True:
@@ -129,7 +130,7 @@ def sb3(env: str) -> Iterator[None]:
 
 
 def turns(number: int) -> tuple[float, float]:
-    """Steps a second of the two, by the processor's time: what others take of the core is not counted."""
+    """Steps per second of the two, by processor time: other work on the core does not count."""
     torch.set_num_threads(1)
     what = COMPARISONS[number]
     trainer = build_trainer(configured(what.env, what.ours))
@@ -183,5 +184,5 @@ if __name__ == "__main__":
     options = parser.parse_args()
     if options.worker is not None:
         print(json.dumps(turns(options.worker)), flush=True)
-        os._exit(0)  # jobs are cut off in the middle; nothing of them needs an orderly end
+        os._exit(0)  # the jobs are interrupted; nothing in them needs an orderly end
     print(write_results("trainer", run(options.quick)))

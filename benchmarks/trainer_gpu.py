@@ -1,8 +1,8 @@
-"""The trainer on a GPU: PPO + MMRS beside environments that only step and a plain eager PPO, in one run.
+"""The trainer on a GPU: PPO + MMRS compared with environments that only step and with a plain eager PPO.
 
-All take turns of a second or two in one process, and rates are compared turn by turn: other work on the machine slows
-them alike. Then eight such processes take their turns together. Run it with `python -m benchmarks.trainer_gpu` on a
-machine with a GPU; elsewhere it says that there is none.
+All alternate in turns of a second or two in one process, and rates are compared turn by turn, because other work on
+the machine slows all of them. Then eight such processes run at the same time. Run it with
+`python -m benchmarks.trainer_gpu` on a machine with a GPU; without one, nothing is measured.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from mmrs.runs.presets import default_config
 GAME, ROM, ENVS, STEPS = "ALE/Alien-v5", "alien", 8, 128
 ROLLOUT = ENVS * STEPS
 WARM_UP = 8
-"""Rollouts before the clock: graphs are captured in the first ones."""
+"""Rollouts before the clock starts: the first ones capture graphs."""
 KINDS = {"raw": "stepping only", "mmrs": "PPO + MMRS", "ppo": "PPO", "eager": "eager PPO, no bonus"}
 PACKED = {
     "raw:2": "stepping only, 2 threads each",
@@ -78,27 +78,27 @@ def eager(threads: int | None) -> Iterator[None]:
 
 @contextmanager
 def shared_gpu() -> Iterator[None]:
-    """NVIDIA's multi-process service, where it is installed: without it, processes take turns on the GPU."""
+    """NVIDIA's multi-process service, if installed: without it, processes alternate on the GPU."""
     control = shutil.which("nvidia-cuda-mps-control")
     if control is None:
         yield
         return
     with tempfile.TemporaryDirectory() as folder:
-        places = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
-        os.environ.update(places)
+        settings = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+        os.environ.update(settings)
         subprocess.run([control, "-d"], check=True)
         try:
             yield
         finally:
             subprocess.run([control], input="quit\n", text=True, check=False)
-            for name in places:
+            for name in settings:
                 del os.environ[name]
 
 
 def turns(kinds: list[str], rounds: int, seconds: float, start: float) -> dict[str, list[float]]:
-    """Agent steps a second of each job in each round, all warm, turn by turn from `start` on (by the clock).
+    """Agent steps per second of each job in each round, after a warm-up, turn by turn from the time `start` on.
 
-    A kind may name its emulator threads: "mmrs:3".
+    A kind may include its number of emulator threads: "mmrs:3".
     """
     torch.set_num_threads(1)
     makers = {"raw": raw, "eager": eager, "ppo": trained_plain, "mmrs": trained}
@@ -118,7 +118,7 @@ def turns(kinds: list[str], rounds: int, seconds: float, start: float) -> dict[s
 
 
 def rate(job: Iterator[None], until: float) -> float:
-    """Agent steps a second from now on, in whole rollouts, to the first that ends after `until`."""
+    """Agent steps per second, in whole rollouts, up to the first that ends after `until`."""
     began, rollouts = time.time(), 0
     while rollouts == 0 or time.time() < until:
         next(job)
@@ -127,11 +127,11 @@ def rate(job: Iterator[None], until: float) -> float:
     return rollouts * ROLLOUT / (time.time() - began)
 
 
-def side_by_side(kinds: list[str], processes: int, rounds: int, seconds: float) -> dict[str, list[float]]:
-    """Summed rates of processes side by side, which take the same turns at the same time."""
+def in_parallel(kinds: list[str], processes: int, rounds: int, seconds: float) -> dict[str, list[float]]:
+    """Summed rates of processes that run the same turns at the same time."""
     command = [sys.executable, "-m", "benchmarks.trainer_gpu", "--worker", *kinds]
     command += ["--rounds", str(rounds), "--seconds", str(seconds)]
-    if processes > 1:  # all start when the last is warm
+    if processes > 1:  # all start when the last one has warmed up
         command += ["--start", str(time.time() + 60.0)]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
     each = [json.loads(process.communicate()[0].splitlines()[-1]) for process in running]
@@ -152,13 +152,13 @@ def run(rounds: int = 12, seconds: float = 1.5, processes: int = 8) -> dict[str,
     if not torch.cuda.is_available():
         print("trainer_gpu: no GPU here, nothing measured.")
         return None
-    alone = side_by_side(list(KINDS), 1, rounds, seconds)
+    alone = in_parallel(list(KINDS), 1, rounds, seconds)
     columns = ["what", "steps/s", "of stepping only: median (quartiles) over rounds"]
     print_table(f"One process on {GAME}, {rounds} rounds", columns, compared(alone, KINDS, "raw"))
     over_eager = float(np.median(np.divide(alone["mmrs"], alone["eager"])))
     print(f"PPO + MMRS is {over_eager:.1f} times as fast as the eager PPO without a bonus.")
     with shared_gpu():
-        together = side_by_side(list(PACKED), processes, max(3, rounds // 2), 4 * seconds)
+        together = in_parallel(list(PACKED), processes, max(3, rounds // 2), 4 * seconds)
     fastest = max(("raw:2", "raw:8"), key=lambda kind: float(np.median(together[kind])))
     print_table(f"{processes} processes together", columns, compared(together, PACKED, fastest))
     return {"machine": machine("cuda"), "game": GAME, "one_process": alone, f"{processes}_processes": together}
@@ -179,4 +179,4 @@ if __name__ == "__main__":
         if measured:
             print(write_results("trainer_gpu", measured))
     sys.stdout.flush()
-    os._exit(0)  # the emulator threads of a job cut off in the middle would keep the process waiting
+    os._exit(0)  # the emulator threads of an interrupted job would keep the process from ending

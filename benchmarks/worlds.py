@@ -1,6 +1,6 @@
-"""Speed of the compiled room worlds on one core, beside the plain reference they equal step for step.
+"""Speed of the compiled room worlds on one core, beside the plain reference that they equal step for step.
 
-Rates are by processor time, random actions, SAME_STEP, infos and fresh arrays included: what `step` gives anyone.
+Rates are by processor time, with random actions under SAME_STEP, and include infos and fresh arrays.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from mmrs.envs.registry import make_envs
 from mmrs.envs.rooms.maps import WORLDS
 
 TARGET = 1e6
-"""Steps a second of one core, of feature observations."""
+"""Steps per second on one core, with feature observations."""
 NUM_ENVS = (8, 64, 1024)
 
 
 def compiled_rate(name: str, kind: str, num_envs: int, seconds: float) -> float:
-    """Steps a second of the vector environment: the best of five rounds."""
+    """Steps per second of the vector environment: the best of five rounds."""
     env = gym.make_vec(f"mmrs/{name}-v0", num_envs=num_envs, obs_type=kind, autoreset_mode="SameStep")
     env.reset(seed=0)
     actions = np.random.default_rng(0).integers(0, env.single_action_space.n, (256, num_envs))
@@ -29,7 +29,7 @@ def compiled_rate(name: str, kind: str, num_envs: int, seconds: float) -> float:
 
 
 def reference_rate(name: str, kind: str, seconds: float) -> float:
-    """Steps a second of one plain environment, reset by hand."""
+    """Steps per second of one plain environment, reset by hand."""
     env = gym.make(f"mmrs/{name}-v0", obs_type=kind, disable_env_checker=True).unwrapped
     env.reset(seed=0)
 
@@ -43,7 +43,7 @@ def reference_rate(name: str, kind: str, seconds: float) -> float:
 
 
 def training_microseconds(name: str, seconds: float) -> float:
-    """Microseconds of a step of eight environments as the trainer makes it, ends of episodes included."""
+    """Microseconds per step of eight environments as in the trainer, ends of episodes included."""
     envs = make_envs(f"mmrs/{name}-v0", 8)
     envs.reset(0)
     actions = np.random.default_rng(0).integers(0, envs.action_space.n, (256, 8))
@@ -51,7 +51,7 @@ def training_microseconds(name: str, seconds: float) -> float:
 
 
 def _rate(step: Any, actions: np.ndarray, seconds: float) -> float:
-    """Calls a second of the processor's time."""
+    """Calls per second of processor time."""
     calls, began = 0, time.process_time()
     while time.process_time() - began < seconds:
         for row in actions:
@@ -61,7 +61,7 @@ def _rate(step: Any, actions: np.ndarray, seconds: float) -> float:
 
 
 def run(quick: bool = False) -> dict[str, Any]:
-    """Measure all worlds; returns what `benchmarks/results/worlds.json` holds."""
+    """Measure all worlds; returns the content of `benchmarks/results/worlds.json`."""
     seconds = 0.25 if quick else 2.0
     rows, rates = [], {}
     for kind in ("features", "image"):
@@ -73,7 +73,7 @@ def run(quick: bool = False) -> dict[str, Any]:
     training = {name: training_microseconds(name, seconds) for name in WORLDS}
     columns = ("world", "observations", "reference", *(f"{n} envs" for n in NUM_ENVS), "times (8)", "times (1024)")
     note = "a trainer's step of 8 takes " + ", ".join(f"{name} {us:.0f} us" for name, us in training.items())
-    print_table("Room worlds: steps a second of one core", columns, rows, note)
+    print_table("Room worlds: steps per second on one core", columns, rows, note)
     slowest = min(
         rate for key, each in rates.items() if key.endswith("features") for n, rate in each.items() if n != "reference"
     )

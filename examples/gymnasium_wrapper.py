@@ -1,4 +1,4 @@
-"""Any causal reward on any Gymnasium vector environment; whatever trains on it needs no change.
+"""Any causal reward on any Gymnasium vector environment; the training code needs no change.
 
 python examples/gymnasium_wrapper.py --env CartPole-v1 --reward rnd
 """
@@ -14,7 +14,7 @@ from mmrs.adapters.gymnasium import BonusVectorWrapper
 
 
 def main() -> None:
-    """A random walk that prints both parts of the reward now and then."""
+    """Take random actions and print both parts of the reward every 200 steps."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--env", default="CartPole-v1")
     parser.add_argument("--reward", default="rnd")

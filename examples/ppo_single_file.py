@@ -1,4 +1,4 @@
-"""PPO in one file, in the style of CleanRL, on Gymnasium 1.x. Three lines make it explore; they are marked.
+"""PPO in one file, in the style of CleanRL, on Gymnasium 1.x. Three marked lines make it explore.
 
 python examples/ppo_single_file.py --reward mmrs --weight 0.1
 """
@@ -35,7 +35,7 @@ def parse() -> argparse.Namespace:
 
 
 class Agent(nn.Module):
-    """Two small networks: what to do, and what it is worth."""
+    """Two small networks: the policy and the value."""
 
     def __init__(self, size: int, actions: int) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Agent(nn.Module):
 
 
 def main() -> None:
-    """Collect, pay, compute returns, update."""
+    """Collect, add the bonus, compute returns, update."""
     args = parse()
     torch.manual_seed(args.seed)
     same_step = {"autoreset_mode": AutoresetMode.SAME_STEP}
@@ -76,11 +76,11 @@ def main() -> None:
         rollout = recorder.rollout()
 
         extrinsic = torch.stack(rewards)
-        intrinsic, memory = bonus.compute(rollout, memory)  # (2) paid before the returns are computed
+        intrinsic, memory = bonus.compute(rollout, memory)  # (2) added before the returns are computed
         reward = extrinsic + args.weight * intrinsic.float()
 
         with torch.no_grad():
-            value, next_value = rollout.pairs(agent.value)  # V of the true successor, not of the next episode's start
+            value, next_value = rollout.map_pairs(agent.value)  # V of the true successor, not of the reset
         advantage, running = torch.zeros_like(reward), torch.zeros(args.num_envs)
         for t in reversed(range(args.num_steps)):
             error = reward[t] + args.gamma * next_value[t] * ~rollout.terminated[t] - value[t]
@@ -91,7 +91,7 @@ def main() -> None:
         bonus.update(rollout)  # (3) trained last, on the same rollout
         score = sum(scores) / max(1, len(scores))
         print(
-            f"iteration {iteration}: bonus {intrinsic.abs().mean():.4f} a step, {len(scores)} episodes of {score:.1f}"
+            f"iteration {iteration}: bonus {intrinsic.abs().mean():.4f} per step, {len(scores)} episodes of {score:.1f}"
         )
     envs.close()
 

@@ -10,7 +10,7 @@ import os
 import secrets
 import tempfile
 
-# Ray listens on every network interface: let in only who knows this token. It is read when Ray is imported.
+# Ray listens on every network interface; clients need this token. Ray reads it when it is imported.
 os.environ.setdefault("RAY_AUTH_MODE", "token")
 os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(16))
 
@@ -43,7 +43,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = algorithm.save_to_path(folder)
         algorithm.stop()
-        restored = PPO.from_checkpoint(path)  # the bonus comes back with it
+        restored = PPO.from_checkpoint(path)  # the bonus is restored with it
         print(restored.train()["learners"]["mmrs"])
         restored.stop()
     ray.shutdown()

@@ -15,7 +15,7 @@ from mmrs.adapters.sb3 import BonusReplayBuffer, ReplayBonusCallback
 
 
 def main() -> None:
-    """Train for a little while; the bonus appears as mmrs/... in the log."""
+    """Train for a few steps; the log shows the bonus as mmrs/..."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--reward", default="rnd")
     parser.add_argument("--weight", type=float, default=0.1)

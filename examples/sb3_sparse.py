@@ -1,4 +1,4 @@
-"""A sparse task that PPO alone does not solve, with and without a bonus: a corridor that pays only at its far end.
+"""A sparse task that PPO alone does not solve, with and without a bonus: a corridor with a reward only at its far end.
 
 python examples/sb3_sparse.py                     # the table of docs/results/sb3_sparse.md: 5 seeds, a few minutes
 python examples/sb3_sparse.py --seeds 1 --steps 30000
@@ -27,7 +27,7 @@ WEIGHTS = {"mmrs": 1.0, "re3": 0.1, "ride": 0.1, "rnd": 1.0}
 
 
 class Corridor(gym.Env[Any, Any]):
-    """Sixty cells in a row; only the last one pays. A random walk of 150 steps gets about a dozen cells far."""
+    """Sixty cells in a row; only the last one gives a reward. 150 random steps get about a dozen cells far."""
 
     def __init__(self) -> None:
         self.observation_space, self.action_space = spaces.Box(0.0, 1.0, (LENGTH,), np.float32), spaces.Discrete(2)
@@ -37,7 +37,7 @@ class Corridor(gym.Env[Any, Any]):
         return np.eye(LENGTH, dtype=np.float32)[self.cell]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Back to the left end."""
+        """Put the agent at the left end."""
         super().reset(seed=seed, options=options)
         self.cell = 0
         return self._obs(), {}
@@ -45,8 +45,8 @@ class Corridor(gym.Env[Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """One cell to the left or to the right."""
         self.cell = int(np.clip(self.cell + (1 if action == 1 else -1), 0, LENGTH - 1))
-        there = self.cell == LENGTH - 1
-        return self._obs(), float(there), there, False, {}
+        at_end = self.cell == LENGTH - 1
+        return self._obs(), float(at_end), at_end, False, {}
 
 
 def corridor() -> gym.Env[Any, Any]:
@@ -83,11 +83,11 @@ def train(bonus: str | None, seed: int, steps: int) -> dict[str, Any]:
 
 
 def wilson(successes: int, runs: int) -> tuple[float, float]:
-    """95 % interval of a share, which is honest for few runs and for shares of 0 and 1."""
+    """95 % interval of a share that is valid for few runs and for shares of 0 and 1."""
     z, share = 1.96, successes / runs
-    middle, spread = share + z * z / (2 * runs), z * np.sqrt(share * (1 - share) / runs + z * z / (4 * runs * runs))
+    middle, half_width = share + z * z / (2 * runs), z * np.sqrt(share * (1 - share) / runs + z * z / (4 * runs * runs))
     scale = 1 + z * z / runs
-    return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
+    return max(0.0, (middle - half_width) / scale), min(1.0, (middle + half_width) / scale)
 
 
 def table(runs: list[dict[str, Any]]) -> str:

@@ -61,7 +61,7 @@ def main() -> None:
                 total.backward()
                 optimizer.step()
         extrinsic = batch["next", "extrinsic_reward"].mean().item()
-        print(f"bonus {metrics['bonus']:+.4f} a step, extrinsic {extrinsic:.2f} a step")
+        print(f"bonus {metrics['bonus']:+.4f} per step, extrinsic {extrinsic:.2f} per step")
     collector.shutdown()
 
 

@@ -1,4 +1,4 @@
-"""The documentation says what the code says: tags, names, links, defaults, commands, and the example of the README."""
+"""The documentation agrees with the code: tags, names, words, links, defaults, commands, the example of the README."""
 
 import ast
 import inspect
@@ -16,15 +16,39 @@ from mmrs.rewards.mmrs import MMRS
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "mmrs"
 README, DEVIATIONS = ROOT / "README.md", ROOT / "docs" / "deviations.md"
-PAGES = [README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [README, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EVERY_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-"""Pages that may still be missing."""
 COMMENT = re.compile(r"# (Deviation|Unstated)\b")
 ACCOUNT = re.compile(r"`([DU]) ([\w/]+\.py): ([^`]+)`")
 CODE_NAME = re.compile(r"`([\w/.]+\.py)(?:::([\w.]+))?`")
 LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
-FORBIDDEN = re.compile(r"/work/|\bsessions?\b|\bhelpers?\b", re.IGNORECASE)
+MODULE_NAME = re.compile(r"\b(?:mmrs|benchmarks|tests)(?:\.[A-Za-z_]\w*)+")
+DIALECT = {
+    r"\bslopes\b|\w_slopes?\b": "gradients",
+    r"\bpull(s|ed)?\b(?! request)": "vector-Jacobian product, backward",
+    r"(?<!negative on )\bthe way back\b": "backward pass",
+    r"\ba row an\b": "one row per",
+    r"\bOf everything\b|\bOf Adam\b": "a noun before the 'of'",
+    r"\btold\b": "programs get a value, they are not told",
+}
+"""Words that read badly in this project's prose, each with what to write instead."""
+BRITISH = re.compile(
+    r"centre|centring|colour|neighbour|behaviour|favour|grey|"
+    r"(?:normalis|standardis|initialis|summaris|organis|optimis|regularis|maximis|minimis|vectoris|serialis|discretis|"
+    r"randomis|recognis|generalis)(?:e|ed|es|er|ers|ing|ation)(?![a-z])",
+    re.IGNORECASE,
+)
+
+
+def lines_of_text() -> list[tuple[str, int, str]]:
+    """File, number and text of every line of the pages and of the source."""
+    paths = [*PAGES, *sorted(SOURCE.rglob("*.py"))]
+    return [(str(p.relative_to(ROOT)), n, line) for p in paths for n, line in enumerate(p.read_text().splitlines(), 1)]
+
+
+def nodes_of_source() -> list[tuple[Path, ast.AST]]:
+    return [(path, node) for path in sorted(SOURCE.rglob("*.py")) for node in ast.walk(ast.parse(path.read_text()))]
 
 
 # --- tags -------------------------------------------------------------------------------------------------------------
@@ -60,8 +84,8 @@ def test_every_account_has_its_tag():
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
-def names_in(path: Path) -> set[str]:
-    """Functions, classes and constants of a module, members of a class as Class.member."""
+def names_in(path: Path, imported: bool = False) -> set[str]:
+    """Functions, classes and constants of a module, members of a class as Class.member; what it imports if asked."""
     found: set[str] = set()
 
     def read(body: list[ast.stmt], prefix: str) -> None:
@@ -70,6 +94,8 @@ def names_in(path: Path) -> set[str]:
                 found.add(prefix + node.name)
                 if isinstance(node, ast.ClassDef):
                     read(node.body, f"{prefix}{node.name}.")
+            if imported and isinstance(node, ast.Import | ast.ImportFrom):
+                found.update(alias.asname or alias.name for alias in node.names)
             targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
             found.update(prefix + target.id for target in targets if isinstance(target, ast.Name))
 
@@ -80,9 +106,36 @@ def names_in(path: Path) -> set[str]:
 @EVERY_PAGE
 def test_files_and_functions_named_exist(page):
     for file, name in CODE_NAME.findall(FENCE.sub("", page.read_text())):
-        places = [root / file for root in (SOURCE, ROOT) if (root / file).is_file()]
-        assert places, f"{page.name} names {file}, which does not exist"
-        assert not name or name in names_in(places[0]), f"{page.name} names {name} in {file}, which has no such thing"
+        candidates = [root / file for root in (SOURCE, ROOT) if (root / file).is_file()]
+        assert candidates, f"{page.name} names {file}, which does not exist"
+        assert not name or name in names_in(candidates[0]), (
+            f"{page.name} names {name} in {file}, which has no such thing"
+        )
+
+
+def resolves(name: str) -> bool:
+    """Whether a dotted name is a module, or a name that its innermost module defines or imports."""
+    top, *rest = name.split(".")
+    path = SOURCE if top == "mmrs" else ROOT / top
+    while rest and ((path / rest[0]).is_dir() or (path / f"{rest[0]}.py").is_file()):
+        path /= rest.pop(0)
+    module = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return not rest or (module.is_file() and rest[0] in names_in(module, imported=True))
+
+
+def test_modules_named_in_pages_and_source_exist():
+    named = {(file, name) for file, _, line in lines_of_text() for name in MODULE_NAME.findall(line)}
+    wrong = [f"{file}: {name}" for file, name in sorted(named) if not name.endswith(".py") and not resolves(name)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_test_module_imports_another():
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or "."] if isinstance(node, ast.ImportFrom) else []
+            other = [name for name in names if re.match(r"tests\b(?!\.support\b)|\.|test_", name)]
+            assert not other, f"{path.relative_to(ROOT)} imports {other}: what tests share belongs in tests/support"
 
 
 def test_the_map_has_every_equation_and_algorithm_line_figure_and_table():
@@ -110,8 +163,34 @@ def test_relative_links_resolve(page):
 
 
 @EVERY_PAGE
-def test_pages_speak_of_the_project_alone(page):
-    assert not FORBIDDEN.search(page.read_text())
+def test_pages_name_no_path_of_a_machine(page):
+    assert not re.search(r"(?<![\w.])/(work|home|root)/", page.read_text())
+
+
+def test_words_are_those_of_the_field():
+    wrong = [
+        f"{file}:{number}: {found[0]!r}; write: {instead}"
+        for file, number, line in lines_of_text()
+        for pattern, instead in DIALECT.items()
+        if (found := re.search(pattern, line))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_names_in_the_source_are_american():
+    wrong = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path, node in nodes_of_source()
+        for field in ("id", "name", "attr", "arg")
+        if isinstance(name := getattr(node, field, None), str) and BRITISH.search(name)
+    }
+    assert not wrong, "\n".join(sorted(wrong))
+
+
+def test_docstrings_have_a_subject():
+    for path, node in nodes_of_source():
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            assert not node.value.value.startswith("Of "), f"{path.relative_to(ROOT)}:{node.lineno}"
 
 
 @EVERY_PAGE
@@ -139,10 +218,10 @@ def test_the_readme_shows_every_command_and_no_other():
     assert set(re.findall(r"^mmrs (\w+)", blocks, re.MULTILINE)) == COMMANDS.keys()
 
 
-def test_the_readme_table_tells_who_is_causal():
+def test_the_readme_table_says_which_rewards_are_causal():
     rows = re.findall(r"^\| (`[^|]+) \|[^|]+\| (yes|no) \|$", README.read_text(), re.MULTILINE)
-    told = {name: causal == "yes" for cell, causal in rows for name in re.findall(r"`(\w+)`", cell)}
-    assert told == {name: kind.causal for name, kind in built_in().items()}
+    documented = {name: causal == "yes" for cell, causal in rows for name in re.findall(r"`(\w+)`", cell)}
+    assert documented == {name: kind.causal for name, kind in built_in().items()}
 
 
 # --- rewards ----------------------------------------------------------------------------------------------------------
@@ -167,11 +246,11 @@ def options(name: str) -> dict[str, object]:
 
 def test_rewards_page_has_every_option_with_its_default():
     sections = re.split(r"^## ", (ROOT / "docs" / "rewards.md").read_text(), flags=re.MULTILINE)[1:]
-    told = {}
+    documented = {}
     for section in sections:
         table = section.partition("| option | default | meaning |")[2]
         rows = re.findall(r"^\| `(\w+)` \| ([^|]+?) \|", table, re.MULTILINE)
         for name in re.findall(r"`(\w+)`", section.partition("\n")[0]):
-            told[name] = {option: ast.literal_eval(default) for option, default in rows}
+            documented[name] = {option: ast.literal_eval(default) for option, default in rows}
     for name in built_in():
-        assert told[name] == options(name), name
+        assert documented[name] == options(name), name

@@ -1,4 +1,4 @@
-"""The recorder under all three autoreset modes, on an environment whose observation tells episode and step."""
+"""The recorder under all three autoreset modes, on an environment that observes its episode and step."""
 
 from functools import partial
 from itertools import pairwise
@@ -15,7 +15,7 @@ from mmrs.errors import InputError
 LAST = 1000.0
 
 
-class Telling(gym.Env):
+class Counter(gym.Env):
     """Observes (environment, episode, step); ends after 1 to 4 steps, by terminating or by truncating."""
 
     observation_space = gym.spaces.Box(0, LAST, (3,), np.float32)
@@ -41,7 +41,7 @@ class Telling(gym.Env):
 
 
 def make_envs(mode, vector=SyncVectorEnv, count=3, **options):
-    return vector([partial(Telling, n) for n in range(count)], autoreset_mode=mode, **options)
+    return vector([partial(Counter, n) for n in range(count)], autoreset_mode=mode, **options)
 
 
 def record(mode, lengths, vector=SyncVectorEnv):
@@ -68,7 +68,7 @@ def transitions(rollouts):
     """Valid transitions of each environment in order: (episode, step before, step after, terminated, truncated)."""
     found = {}
     for rollout in rollouts:
-        before, after = rollout.pairs(lambda states: states)
+        before, after = rollout.map_pairs(lambda states: states)
         for t, e in rollout.valid.nonzero().tolist():
             number, episode, step = before[t, e].tolist()
             assert number == e
@@ -131,7 +131,7 @@ def test_counts_agree_under_every_mode():
 
     sums = []
     for mode in (AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP):
-        envs = SyncVectorEnv([lambda n=n: Numbered(Telling(n)) for n in range(2)], autoreset_mode=mode)
+        envs = SyncVectorEnv([lambda n=n: Numbered(Counter(n)) for n in range(2)], autoreset_mode=mode)
         recorder = mmrs.RolloutRecorder(mode)
         recorder.reset(envs.reset(seed=0)[0])
         while len(recorder._actions) < 60:
@@ -161,12 +161,12 @@ def test_a_masked_reset_keeps_the_true_last_state():
     rollout = recorder.rollout()
     assert rollout.valid.all()
     assert rollout.final_obs.tolist() == [[1.0]]
-    before, after = rollout.pairs(lambda s: s.squeeze(1))
+    before, after = rollout.map_pairs(lambda s: s.squeeze(1))
     assert before.tolist() == [[0.0, 10.0], [5.0, 11.0]]
     assert after.tolist() == [[1.0, 11.0], [6.0, 12.0]]
 
 
-def test_a_masked_reset_after_the_rollout_was_handed_out_leaves_that_rollout_alone():
+def test_a_masked_reset_after_the_rollout_was_returned_leaves_that_rollout_alone():
     recorder = mmrs.RolloutRecorder(AutoresetMode.DISABLED)
     recorder.reset(np.array([[0.0]]))
     recorder.add(np.zeros(1), np.array([[1.0]]), flags(0), flags(1))
@@ -211,7 +211,7 @@ def test_what_cannot_be_recorded_is_refused_and_nothing_is_lost():
     assert recorder.rollout().obs.flatten().tolist() == [0.0, 0.0, 1.0, 1.0]
 
 
-def test_unknown_modes_are_refused_and_names_are_taken():
+def test_unknown_modes_are_refused_and_names_are_accepted():
     with pytest.raises(InputError, match="NextStep"):
         mmrs.RolloutRecorder("Sometimes")
     assert mmrs.RolloutRecorder("NextStep").mode is AutoresetMode.NEXT_STEP

@@ -1,4 +1,4 @@
-"""`Rollout`: validation at the door, true successors, each state once, segments."""
+"""`Rollout`: validation, true successors, each state once, segments."""
 
 from itertools import chain
 
@@ -61,14 +61,14 @@ def test_errors_name_the_field_what_was_found_and_what_was_expected(change, name
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("field", ["obs", "final_obs", "actions"])
-def test_numbers_that_are_not_finite_are_refused_with_their_place(field, wrong):
+def test_values_that_are_not_finite_are_refused_with_their_index(field, wrong):
     given_fields = fields() | {"actions": np.zeros((3, 2, 2), np.float32)}
     given_fields[field][0, 1] = wrong
     with pytest.raises(InputError, match=rf"{field} holds -?(nan|inf) at index \(0, 1"):
         mmrs.Rollout(**given_fields)
 
 
-def test_finite_numbers_whose_sum_overflows_are_taken():
+def test_finite_values_whose_sum_overflows_are_accepted():
     mmrs.Rollout(**fields() | {"obs": np.full((4, 2, 4), 3e38, np.float32)})
 
 
@@ -94,7 +94,7 @@ def test_bytes_stay_bytes_without_a_copy():
     assert rollout.obs.data_ptr() == obs.ctypes.data
 
 
-def test_the_extrinsic_reward_has_no_place():
+def test_there_is_no_field_for_the_extrinsic_reward():
     with pytest.raises(TypeError):
         mmrs.Rollout(**fields(), reward=np.zeros((3, 2)))
     with pytest.raises(AttributeError):
@@ -112,7 +112,7 @@ SHAPES = {"steps": st.integers(1, 8), "envs": st.integers(1, 4), "seed": st.inte
 
 
 @given(**SHAPES, end=st.sampled_from([0.0, 0.3, 1.0]), dummies=st.booleans())
-def test_pairs_runs_f_once_on_each_state_and_gives_true_successors(steps, envs, seed, end, dummies):
+def test_map_pairs_runs_f_once_on_each_state_and_gives_true_successors(steps, envs, seed, end, dummies):
     rollout = make_rollout(OBSERVATIONS["vector"], steps=steps, envs=envs, seed=seed, end=end, dummies=dummies)
     rows = []
 
@@ -120,7 +120,7 @@ def test_pairs_runs_f_once_on_each_state_and_gives_true_successors(steps, envs, 
         rows.append(len(states))
         return 2 * states
 
-    before, after = rollout.pairs(f)
+    before, after = rollout.map_pairs(f)
     assert rows == [(steps + 1) * envs + len(rollout.final_obs)]
     final = iter(rollout.final_obs)
     for t in range(steps):
@@ -131,12 +131,12 @@ def test_pairs_runs_f_once_on_each_state_and_gives_true_successors(steps, envs, 
             assert torch.equal(after[t, e], 2 * successor)
 
 
-def walk(rollout, fresh=None):
-    """Visits of each environment by the book: lists of episodes, each a list of (state number, step or None)."""
+def walk(rollout, starts_episode=None):
+    """Visits of each environment by plain loops: lists of episodes, each a list of state indices."""
     steps, envs = rollout.valid.shape
     histories = []
     for e in range(envs):
-        episodes, running = [], bool(fresh is not None and not fresh[e])
+        episodes, running = [], bool(starts_episode is not None and not starts_episode[e])
         if running:
             episodes.append([])
         for t in range(steps):
@@ -144,8 +144,8 @@ def walk(rollout, fresh=None):
                 running = False
                 continue
             if not running:
-                episodes.append([int(rollout.before[t, e])])
-            episodes[-1].append(int(rollout.after[t, e]))
+                episodes.append([int(rollout.state_index[t, e])])
+            episodes[-1].append(int(rollout.next_state_index[t, e]))
             running = not bool(rollout.done[t, e])
         histories.append([episode for episode in episodes if episode])
     return histories
@@ -169,10 +169,10 @@ def test_segments_are_the_visits_in_order(steps, envs, seed, end, keep):
         assert segments.index.shape[1] == max(1, max((len(row) for row in rows), default=0))
         flat = segments.index.flatten()
         valid = rollout.valid
-        assert torch.equal(flat[segments.before][valid], rollout.before[valid])
-        assert torch.equal(flat[segments.after][valid], rollout.after[valid])
-        assert segments.mask.flatten()[segments.after][valid].all()
-        assert segments.mask.flatten()[segments.before][valid].all()
+        assert torch.equal(flat[segments.state_index][valid], rollout.state_index[valid])
+        assert torch.equal(flat[segments.next_state_index][valid], rollout.next_state_index[valid])
+        assert segments.mask.flatten()[segments.next_state_index][valid].all()
+        assert segments.mask.flatten()[segments.state_index][valid].all()
 
 
 @given(**SHAPES, dummies=st.booleans())
@@ -185,9 +185,9 @@ def test_visited_states_are_those_of_valid_transitions(steps, envs, seed, dummie
 @given(**SHAPES, dummies=st.booleans())
 def test_episodes_carried_over_do_not_start_here(steps, envs, seed, dummies):
     rollout = make_rollout(OBSERVATIONS["discrete"], steps=steps, envs=envs, seed=seed, dummies=dummies)
-    fresh = torch.from_numpy(np.random.default_rng(seed).random(envs) < 0.5)
-    slots = rollout.visit_slots(fresh)
-    for e, history in enumerate(walk(rollout, fresh)):
+    starts_episode = torch.from_numpy(np.random.default_rng(seed).random(envs) < 0.5)
+    slots = rollout.visit_slots(starts_episode)
+    for e, history in enumerate(walk(rollout, starts_episode)):
         assert slots.index[e][slots.counted[e]].tolist() == list(chain(*history))
         sizes = torch.unique_consecutive(slots.episode[e][slots.counted[e]], return_counts=True)[1]
         assert sizes.tolist() == [len(episode) for episode in history]

@@ -1,9 +1,10 @@
-"""Statistics of the report against independent computations in plain numpy."""
+"""Statistics of the report against rliable, scipy and independent computations in plain numpy."""
 
 import sys
 
 import numpy as np
 import pytest
+from rliable import library, metrics
 from scipy import stats as scipy_stats
 
 from mmrs import stats
@@ -23,11 +24,11 @@ def own_iqm(values):
 
 
 def own_bootstrap(scores, statistic, reps, seed):
-    """Resample the seeds of each game apart from the others."""
+    """Resample the seeds of each game independently."""
     rng = np.random.default_rng(seed)
     runs, games = scores.shape
     drawn = [statistic(scores[rng.integers(0, runs, (runs, games)), np.arange(games)]) for _ in range(reps)]
-    return np.percentile(drawn, [2.5, 97.5]), np.std(drawn)
+    return np.percentile(drawn, [2.5, 97.5])
 
 
 @pytest.mark.parametrize("shape", [(8, 20), (5, 6), (3, 1)])
@@ -41,30 +42,59 @@ def test_iqm_mean_and_median_agree_to_1e_12(shape):
 
 
 @pytest.mark.parametrize("shape", [(8, 20), (5, 7), (3, 1), (1, 1)])
-def test_aggregates_are_rliables_own(shape):
-    from rliable import metrics  # noqa: PLC0415
-
+def test_point_values_are_those_of_rliable(shape):
     scores = matrix(9, *shape)
     got = stats.aggregates({"x": scores}, reps=2)["x"]
-    assert abs(got["iqm"].value - metrics.aggregate_iqm(scores)) < 1e-12
-    assert abs(got["mean"].value - metrics.aggregate_mean(scores)) < 1e-12
-    assert abs(got["median"].value - metrics.aggregate_median(scores)) < 1e-12
+    want = {"iqm": metrics.aggregate_iqm, "mean": metrics.aggregate_mean, "median": metrics.aggregate_median}
+    assert {name: estimate.value for name, estimate in got.items()} == pytest.approx(
+        {name: float(aggregate(scores)) for name, aggregate in want.items()}, rel=1e-15
+    )
+    taus = np.linspace(0, 6, 13)
+    share = stats.performance_profiles({"x": scores}, taus, reps=2)["x"][0]
+    assert share == pytest.approx(library.create_performance_profile({"x": scores}, taus, reps=2)[0]["x"], abs=1e-15)
+
+
+def test_intervals_are_those_of_rliable_within_the_error_of_a_bootstrap():
+    x, y, taus, reps = matrix(2), matrix(3, shift=1.0), np.linspace(0.5, 4, 8), 2000
+
+    def three(a):
+        return np.array([metrics.aggregate_mean(a), metrics.aggregate_median(a), metrics.aggregate_iqm(a)])
+
+    def both(a, b):
+        return np.array([metrics.probability_of_improvement(a, b)])
+
+    found = stats.aggregates({"x": x}, reps=reps)["x"]
+    chance = stats.probability_of_improvement(x, y, reps=200)
+    _, low, high = stats.performance_profiles({"x": x}, taus, reps=reps)["x"]
+    np.random.seed(0)  # noqa: NPY002 (rliable draws from the global generator)
+    _, theirs = library.get_interval_estimates({"x": x}, three, reps=reps)
+    _, profile = library.create_performance_profile({"x": x}, taus, reps=reps)
+    _, pair = library.get_interval_estimates({"pair": [x, y]}, both, reps=200)
+    for name, (a, b) in zip(("mean", "median", "iqm"), theirs["x"].T, strict=True):
+        agree(found[name], (a, b), reps)
+    for a, b, c, d in zip(low, high, *profile["x"], strict=True):
+        agree(stats.Estimate(0.0, a, b), (c, d), reps)
+    agree(chance, pair["pair"][:, 0], 200)
+
+
+def agree(ours, theirs, reps):
+    """Both ends of two bootstrap intervals, each of `reps` resamples, differ by no more than resampling explains."""
+    low, high = theirs
+    std = (high - low) / 3.92
+    # Standard error of a 2.5 % quantile of n normal draws: 2.67 std / sqrt(n); two of them differ by sqrt(2) times it.
+    error = 4 * 2.67 * std / np.sqrt(reps) * np.sqrt(2) + 0.5 / 160  # the shares of 160 runs are discrete
+    assert abs(ours.low - low) < error < high - low
+    assert abs(ours.high - high) < error
 
 
 def test_intervals_agree_to_the_error_of_a_bootstrap():
     scores = matrix(2)
     got = stats.aggregates({"x": scores}, reps=2000)["x"]["iqm"]
-    (low, high), spread = own_bootstrap(scores, own_iqm, 2000, 5)
-    # Standard error of a 2.5 % quantile of 2,000 normal draws: 2.67 spreads / sqrt(2000); two of them differ by 1.4.
-    error = 2.67 * spread / np.sqrt(2000) * np.sqrt(2)
-    assert abs(got.low - low) < 4 * error
-    assert abs(got.high - high) < 4 * error
-    assert got.high - got.low > 20 * error  # else the test would pass for anything
+    agree(got, own_bootstrap(scores, own_iqm, 2000, 5), 2000)
 
 
 def test_bootstraps_repeat_and_leave_the_global_generator_alone():
     scores = {"x": matrix(3)}
-    np.random.seed(4)  # noqa: NPY002
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     first, second = (stats.aggregates(scores, reps=50, seed=1) for _ in range(2))
     assert first == second
@@ -82,9 +112,7 @@ def test_profiles_count_runs_above_each_threshold():
     assert (got["y"][0][4:8] > got["x"][0][4:8]).all()
 
 
-def test_probability_of_improvement_is_rliables_own():
-    from rliable import metrics  # noqa: PLC0415
-
+def test_the_probability_of_improvement_is_that_of_rliable():
     x, y = matrix(6).round(0), matrix(7, shift=1.0).round(0)  # rounded: with ties
     got = stats.probability_of_improvement(x, y, reps=300)
     assert got.value == pytest.approx(metrics.probability_of_improvement(x, y), abs=1e-12)
@@ -92,20 +120,20 @@ def test_probability_of_improvement_is_rliables_own():
     assert stats.probability_of_improvement(x, x, reps=10).value == 0.5
 
 
-def test_spread_is_students():
+def test_the_interval_of_a_summary_is_students():
     values = [3.0, 5.0, 10.0]
-    got = stats.spread(values)
+    got = stats.summarize(values)
     want = scipy_stats.t.interval(0.95, 2, np.mean(values), scipy_stats.sem(values))
     assert (got.mean, got.std, got.seeds) == (6.0, pytest.approx(np.std(values, ddof=1)), 3)
     assert (got.low, got.high) == pytest.approx(want)
-    one = stats.spread([4.0])
+    one = stats.summarize([4.0])
     assert (one.mean, one.seeds) == (4.0, 1)
-    assert np.isnan([one.std, one.low, one.high]).all()  # one seed says nothing of others
+    assert np.isnan([one.std, one.low, one.high]).all()  # one seed has no interval
     with pytest.raises(InputError, match="no values"):
-        stats.spread([])
+        stats.summarize([])
 
 
-def test_intervals_of_curves_leave_out_seeds_that_are_not_there():
+def test_intervals_of_curves_leave_out_missing_seeds():
     nan = np.nan
     values = np.array([[1.0, 2.0, nan, 7.0], [3.0, nan, nan, nan], [5.0, 4.0, nan, nan]])
     mean, low, high = stats.t_interval(values)
@@ -117,11 +145,18 @@ def test_intervals_of_curves_leave_out_seeds_that_are_not_there():
     assert (low[1], high[1]) == pytest.approx(want)
 
 
-@pytest.mark.parametrize("package", ["rliable", "scipy"])
-def test_a_missing_package_names_its_extra(monkeypatch, package):
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtraError, match=rf"{package} is not installed.*mmrs\[stats\]"):
-        stats.aggregates({"x": matrix(1)}, reps=2) if package == "rliable" else stats.compare_games({}, {})
+def test_a_missing_package_names_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    with pytest.raises(MissingExtraError, match=r"scipy is not installed.*mmrs\[stats\]"):
+        stats.compare_games({}, {})
+
+
+def test_a_difference_resamples_both_samples_independently():
+    a, b = np.random.default_rng(0).normal(5.0, 1.0, 40), np.random.default_rng(1).normal(3.0, 2.0, 60)
+    low, high = stats.difference_interval(a, b)
+    want = scipy_stats.bootstrap((a, b), lambda x, y, axis: x.mean(axis) - y.mean(axis), method="percentile", rng=2)
+    agree(stats.Estimate(0.0, low, high), want.confidence_interval, 10_000)
+    assert stats.difference_interval(a, b) == (low, high)
 
 
 def test_holm_by_hand():

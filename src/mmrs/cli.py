@@ -1,4 +1,4 @@
-"""Intrinsic rewards for exploration: train, evaluate, and the paper's experiments."""
+"""Intrinsic rewards for exploration: train, evaluate, and repeat the experiments of the paper."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import tyro
 
+from mmrs import __version__
 from mmrs.audit import AuditConfig, audit
-from mmrs.cli_help import plain_help
 from mmrs.demo import DemoConfig, demo
 from mmrs.errors import InputError, MmrsError
 from mmrs.listing import ListConfig, show_list
@@ -22,7 +22,7 @@ from mmrs.paper.gridworld import GridWorldConfig, gridworld
 from mmrs.paper.maze.experiment import MazeConfig, maze
 from mmrs.report.command import ReportConfig, report
 from mmrs.runs.config import TrainConfig
-from mmrs.runs.console import lasting_console
+from mmrs.runs.console import resilient_console
 from mmrs.runs.evaluate import EvalConfig, evaluate
 from mmrs.runs.export import ExportConfig, export
 from mmrs.runs.presets import default_config
@@ -35,18 +35,16 @@ from mmrs.sweeps.cost import CostConfig, cost
 
 @dataclasses.dataclass(frozen=True)
 class TrainCommand(TrainConfig):
-    """Train PPO with an intrinsic reward. Defaults fit the environment and the reward; every number can be changed."""
+    """Train PPO with an intrinsic reward. Defaults fit the environment and the reward; every value can be changed."""
 
     preset: str | None = None
-    """Defaults to start from: rooms, atari, bullet, vector, images or paper-literal (the numbers printed for Atari or
-    Bullet, whichever the environment is); without it, what fits the environment."""
+    """Defaults to start from: rooms, atari, bullet, vector, images, paper-literal. None: those of the environment."""
     compare: tuple[str, ...] | None = None
-    """Train several methods side by side instead: ppo (no bonus), mmrs-paper (MMRS as printed) and any rewards of
-    `mmrs list`."""
+    """Train methods side by side: ppo (no bonus), mmrs-paper (MMRS as printed) and any rewards of `mmrs list`."""
     compare_seeds: int | None = None
-    """Seeds of each method that is compared, from --seed on; None: one."""
+    """Number of seeds per method of --compare, counted from --seed; None: one."""
     resume: Path | None = None
-    """Folder of a run to continue; its own configuration is used, and all other options are ignored."""
+    """Folder of a run to continue. Its own configuration is used; all other options but --quiet are ignored."""
 
 
 def _train(command: TrainCommand) -> int:
@@ -80,28 +78,31 @@ COMMANDS: dict[str, tuple[type, Callable[[Any], object]]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a subcommand; an error made by its input is one line, not a traceback."""
+    """Run a command; an error caused by its input is printed in one line, without a traceback."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     warnings.formatwarning = lambda message, *_: f"warning: {message}\n"
+    if arguments == ["--version"]:
+        sys.stdout.write(f"mmrs {__version__}\n")
+        return 0
     try:
         command = _parse(arguments)
         run = next(function for kind, function in COMMANDS.values() if isinstance(command, kind))
         code = run(command)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
-    except BrokenPipeError:  # whoever read the output (head, less) has seen enough
+    except BrokenPipeError:  # the reader of the output (head, less) has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141  # as a shell reports a program that ended so
+        return 141  # the exit code that a shell gives to SIGPIPE
     except MmrsError as error:
         text = f"error: {error}"
-        lasting_console().print(text, style="bold red", highlight=False, markup=False, soft_wrap=True)
+        resilient_console().print(text, style="bold red", highlight=False, markup=False, soft_wrap=True)
         return 2
     except KeyboardInterrupt:
         return 130
 
 
 def _parse(arguments: list[str]) -> object:
-    """Read the command line; the defaults of `train` depend on three of its own options, which are looked up first."""
+    """Read the command line. Defaults of `train` depend on three of its own options, which are looked up first."""
     wanted = {name: _value_of(arguments, *flags) for name, flags in {
         "env": ("--env", "--env.id"), "bonus": ("--bonus", "--bonus.name"), "preset": ("--preset",),
     }.items()} if arguments[:1] == ["train"] else {}  # fmt: skip
@@ -115,8 +116,7 @@ def _parse(arguments: list[str]) -> object:
     union: Any = commands[0]
     for command in commands[1:]:
         union = union | command
-    with plain_help():  # around it all: given as an argument, older versions of tyro forget it for subcommands
-        return tyro.cli(union, prog="mmrs", description=__doc__, args=arguments)
+    return tyro.cli(union, prog="mmrs", description=f"{__doc__} --version prints the version.", args=arguments)
 
 
 def _named(name: str) -> object:
@@ -125,12 +125,12 @@ def _named(name: str) -> object:
 
 def _value_of(arguments: list[str], *flags: str) -> str | None:
     """The value that follows a flag, however it is written."""
-    for place, argument in enumerate(arguments):
+    for i, argument in enumerate(arguments):
         for flag in flags:
             if argument.startswith(f"{flag}="):
                 return argument.removeprefix(f"{flag}=")
-            if argument == flag and place + 1 < len(arguments):
-                return arguments[place + 1]
+            if argument == flag and i + 1 < len(arguments):
+                return arguments[i + 1]
     return None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mmrs.paper.gridworld import GridWorldConfig, gridworld
 from mmrs.paper.maze.experiment import MazeConfig, maze
-from mmrs.paper.reward_maps import compare
+from mmrs.paper.reward_maps import compare_rewards
 from mmrs.report.command import ReportConfig, report
 from mmrs.runs.presets import default_config
 from mmrs.sweeps.command import SweepConfig, sweep
@@ -19,18 +19,18 @@ METHODS = ("ppo", "rnd", "mmrs", "landmarks")
 
 @dataclass(frozen=True)
 class DemoConfig:
-    """What `mmrs demo` does."""
+    """Show the package in two minutes: walks, reward maps, mazes, four trained methods, a sweep and its report."""
 
     out: Path = Path("runs/demo")
-    """Folder for the pictures and pages."""
+    """Folder of the figures and pages."""
     steps: int | None = None
-    """Agent steps each method is trained on KeyRooms; without it, as many as the preset has."""
+    """Agent steps per method on KeyRooms; None: those of the preset."""
 
 
 def demo(config: DemoConfig) -> int:
     """Run the embedded examples one after the other; returns the exit code."""
     gridworld(GridWorldConfig(out=config.out / "gridworld"))
-    compare(config.out / "rewards")
+    compare_rewards(config.out / "rewards")
     maze(MazeConfig(out=config.out / "maze"))
     rooms = replace(default_config(), root=config.out, name="rooms")
     code = train_side_by_side(replace(rooms, steps=config.steps or rooms.steps), METHODS)
@@ -38,7 +38,7 @@ def demo(config: DemoConfig) -> int:
 
 
 def _sweep_and_report(out: Path) -> int:
-    """A sweep of nine small runs, and what came of it on one page."""
+    """A sweep of nine small runs, and its report."""
     suite = SweepConfig("smoke", games=("mmrs/Maze2D-v0",), seeds=3, out=out / "sweep", mix_versions=True)
     code = sweep(suite)
     report(ReportConfig((out / "sweep",), out=out / "report", figures=True))

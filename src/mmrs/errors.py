@@ -1,4 +1,4 @@
-"""The errors of the package: each names what was wrong, what was expected and what to do."""
+"""Errors of the package. Each message names what was wrong, what was expected and what to do."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class NotCausalError(MmrsError, TypeError):
 
 
 class TrainingError(MmrsError, RuntimeError):
-    """Training cannot go on: a number is no longer finite, or a run cannot be continued exactly."""
+    """Training cannot go on: a value is no longer finite, or a run cannot be continued exactly."""
 
 
 class StorageError(MmrsError):
-    """A checkpoint or a run folder that cannot be written, or cannot be trusted."""
+    """A file, a checkpoint or a run folder that cannot be written, or cannot be trusted."""
 
 
 class RunBusyError(InputError):
     """Another process works on the same run."""
 
 
-class EnvironmentFault(MmrsError, RuntimeError):  # noqa: N818 - a fault of the environment's, not of the package's
-    """An environment died, hung, raised or returned numbers that cannot be learned from."""
+class EnvError(MmrsError, RuntimeError):
+    """An environment died, hung, raised or returned values that cannot be learned from."""
 
 
 class MissingExtraError(MmrsError, ImportError):
@@ -45,14 +45,14 @@ class MissingExtraError(MmrsError, ImportError):
         super().__init__(f"{package} is not installed. Install it with: pip install 'mmrs[{extra}]'")
 
 
-def sentence(text: object) -> str:
-    """The text with a full stop, unless it has an end: what others say rarely does, and more is to follow it."""
-    said = str(text).rstrip()
-    return said if said.endswith((".", "!", "?")) else f"{said}."
+def ensure_period(text: object) -> str:
+    """Append a period if the text has no final punctuation."""
+    stripped = str(text).rstrip()
+    return stripped if stripped.endswith((".", "!", "?")) else f"{stripped}."
 
 
-def near_matches(name: str, known: Iterable[str]) -> str:
-    """The hint `Did you mean ...?` for a misspelt name, or the list of what exists."""
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The hint `Did you mean ...?` for a misspelled name, and the list of known names."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""

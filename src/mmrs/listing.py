@@ -1,4 +1,4 @@
-"""`mmrs list`: environments, rewards, presets and suites there are, each with a few words."""
+"""`mmrs list`: environments, rewards, presets and suites, each with a short description."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from mmrs.envs.registry import environment_ids
-from mmrs.errors import InputError, near_matches
+from mmrs.errors import InputError, did_you_mean
 from mmrs.rewards import REWARDS
 from mmrs.runs.config import TrainConfig
-from mmrs.runs.presets import EVERY_PRESET
+from mmrs.runs.presets import ALL_PRESETS
 from mmrs.sweeps.suites import SUITES
 
 Entries = dict[str, str]
@@ -25,16 +25,16 @@ Entries = dict[str, str]
 
 @dataclass(frozen=True)
 class ListConfig:
-    """Show what can be trained with: environments, rewards, presets, suites."""
+    """List environments, rewards, presets and suites."""
 
     what: Annotated[Literal["all", "environments", "rewards", "presets", "suites"], tyro.conf.Positional] = "all"
-    """Which list."""
+    """The list to print."""
     find: str = ""
-    """Only names that contain this, whatever their capitals."""
+    """Print only names that contain this text, in upper or lower case."""
 
 
 def show_list(config: ListConfig, console: Console | None = None) -> None:
-    """Print the lists asked for."""
+    """Print the lists."""
     console = console or Console()
     lists = {"environments": environments, "rewards": rewards, "presets": presets, "suites": suites}
     chosen = lists if config.what == "all" else {config.what: lists[config.what]}
@@ -52,18 +52,18 @@ def show_list(config: ListConfig, console: Console | None = None) -> None:
 
 
 def environments() -> Entries:
-    """Ids by kind; more come with packages that register theirs."""
+    """Ids of environments with their kind, those of other installed packages included."""
     return {name: _kind(name) for name in environment_ids()}
 
 
 def rewards() -> Entries:
-    """Names of rewards with what their documentation says first."""
+    """Names of rewards with the first sentences of their docstrings."""
     return {name: describe(factory) for name, factory in REWARDS.items()} | {"none": "Plain PPO."}
 
 
 def presets() -> Entries:
-    """Names of presets with what they set beyond the defaults."""
-    return {name: ", ".join(_changes(preset, TrainConfig())) or "the defaults" for name, preset in EVERY_PRESET.items()}
+    """Names of presets with the fields in which they differ from the defaults."""
+    return {name: ", ".join(_changes(preset, TrainConfig())) or "the defaults" for name, preset in ALL_PRESETS.items()}
 
 
 def suites() -> Entries:
@@ -72,7 +72,7 @@ def suites() -> Entries:
 
 
 def describe(factory: Any) -> str:
-    """A reward in whole sentences: of its form, where one class serves several, else the first of its class."""
+    """Description of a reward: the item of its form in the class docstring, else the first paragraph of that."""
     whole = factory.func if isinstance(factory, partial) else factory
     text = inspect.getdoc(whole) or "(not documented)"
     if isinstance(factory, partial):
@@ -84,7 +84,7 @@ def describe(factory: Any) -> str:
 
 
 def _one_line(text: str) -> str:
-    """As the table takes it, which wraps it anew."""
+    """Text without line breaks, since the table wraps it."""
     return " ".join(text.replace("``", "").split())
 
 
@@ -109,7 +109,7 @@ def _changes(config: Any, default: Any, path: str = "") -> list[str]:
 
 def _nearest(name: str, known: list[str]) -> str:
     # All of the many environments would bury the hint.
-    return near_matches(name, known).partition("Known:")[0] or "Leave --find out to see all."
+    return did_you_mean(name, known).partition("Known:")[0] or "Leave --find out to see all."
 
 
 def _show(title: str, entries: Entries, console: Console) -> None:

@@ -1,4 +1,4 @@
-"""From the steps of a vector environment to a `Rollout`, right under all three autoreset modes of Gymnasium."""
+"""`RolloutRecorder`: steps of a vector environment as a `Rollout`, for all three autoreset modes of Gymnasium."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Values = NDArray[Any]
 
 
 class RolloutRecorder:
-    """Collects vector-environment steps and hands them out as rollouts.
+    """Collects steps of a vector environment and returns them as rollouts.
 
-    The modes differ in where the true last state of an episode stands, and the recorder knows each:
+    The autoreset modes differ in where the true last state of an episode is found:
 
     - SAME_STEP: the step that ends an episode returns the next episode's first state; the true last one is in
       ``info["final_obs"]``.
@@ -44,7 +44,7 @@ class RolloutRecorder:
             modes = [mode.value for mode in AutoresetMode]
             raise InputError(
                 f"autoreset mode {autoreset_mode!r} is unknown, expected one of {modes}; "
-                "vector environments name theirs in envs.metadata['autoreset_mode']."
+                "a vector environment has it in envs.metadata['autoreset_mode']."
             ) from None
         self._obs: list[Values] = []
         self._awaiting_reset: Values = np.zeros(0, bool)
@@ -59,18 +59,18 @@ class RolloutRecorder:
 
     @property
     def obs(self) -> Values:
-        """What the agent sees now, ``[N, *obs]``."""
+        """Current observations, ``[N, *obs]``."""
         if not self._obs:
             raise InputError("nothing recorded yet: call reset(obs) with what envs.reset() returned first.")
         return self._obs[-1]
 
     def reset(self, obs: Values, mask: Values | None = None) -> None:
-        """Begin with, or after a masked reset go on from, the states that ``envs.reset`` returned.
+        """Set the states that ``envs.reset`` returned: of all environments, or of those in `mask`.
 
         Args:
             obs: ``[N, *obs]``.
-            mask: ``[N]`` bool, the environments that were reset; None: all, which drops steps not handed out yet. The
-                rewards' memory knows nothing of that: begin with ``memory=None`` again.
+            mask: ``[N]`` bool, the environments that were reset; None: all. A reset of all drops the steps recorded
+                since the last rollout. The memory of a reward then no longer fits: pass ``memory=None`` next.
         """
         obs = np.array(obs)
         if mask is None:
@@ -78,19 +78,19 @@ class RolloutRecorder:
             self._obs = [obs]
             self._awaiting_reset = np.zeros(len(obs), bool)
             return
-        mask, now = np.asarray(mask, bool), self.obs
-        if obs.shape != now.shape or mask.shape != now.shape[:1]:
+        mask, current = np.asarray(mask, bool), self.obs
+        if obs.shape != current.shape or mask.shape != current.shape[:1]:
             raise InputError(
-                f"reset got obs of shape {obs.shape} and a mask of shape {mask.shape}, expected {now.shape} and "
-                f"{now.shape[:1]}: all environments, with those that were reset marked."
+                f"reset got obs of shape {obs.shape} and a mask of shape {mask.shape}, expected {current.shape} "
+                f"and {current.shape[:1]}: all environments, with those that were reset marked."
             )
-        going_on = mask & ~self._awaiting_reset
-        if going_on.any():
+        mid_episode = mask & ~self._awaiting_reset
+        if mid_episode.any():
             raise InputError(
-                f"environments {np.flatnonzero(going_on).tolist()} were reset in the middle of an episode; their last "
-                "step must be truncated first, or the reset would look like a transition."
+                f"environments {np.flatnonzero(mid_episode).tolist()} were reset in the middle of an episode; "
+                "their last step must be truncated first, or the reset would look like a transition."
             )
-        self._obs[-1] = np.where(_columns(mask, obs), obs, now)
+        self._obs[-1] = np.where(_broadcast_mask(mask, obs), obs, current)
         self._awaiting_reset = self._awaiting_reset & ~mask
 
     def add(
@@ -111,7 +111,7 @@ class RolloutRecorder:
         if done.any():
             self._final_obs.append(self._last_states(obs, done, info or {}))
         if self.mode is AutoresetMode.NEXT_STEP:
-            self._awaiting_reset = done  # the coming step is the dummy one, whatever happens in it
+            self._awaiting_reset = done  # the next step is the dummy step
         elif self.mode is AutoresetMode.DISABLED:
             self._awaiting_reset = self._awaiting_reset | done
         self._obs.append(obs)
@@ -132,7 +132,7 @@ class RolloutRecorder:
         return np.stack([final[i] for i in np.flatnonzero(done)]).astype(obs.dtype, copy=False)
 
     def rollout(self) -> Rollout:
-        """The steps since the last call, as a rollout; recording goes on from the present state."""
+        """The steps since the last call, as a rollout; recording continues from the current state."""
         if not self._actions:
             raise InputError("no steps recorded since the last rollout: call add(...) after each envs.step.")
         obs = np.stack(self._obs)
@@ -149,6 +149,6 @@ class RolloutRecorder:
         return rollout
 
 
-def _columns(mask: Values, like: Values) -> Values:
+def _broadcast_mask(mask: Values, like: Values) -> Values:
     """A mask ``[N]`` shaped to select rows of ``[N, *obs]``."""
     return mask.reshape(-1, *[1] * (like.ndim - 1))

@@ -1,4 +1,4 @@
-"""`Rollout`: what an agent saw, and all that a reward may read. It never holds the extrinsic reward."""
+"""`Rollout`: the transitions that a reward reads. It never holds the extrinsic reward."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = Tensor | NDArray[np.generic]
 
 @dataclass(frozen=True, eq=False, init=False)
 class Rollout:
-    """T steps of N environments, time first. NumPy arrays are taken as they are (no copy where none is needed)."""
+    """T steps of N environments, time first. NumPy arrays are accepted, without a copy where possible."""
 
     obs: Tensor
     """``[T+1, N, *obs]``: the state before each step, then the state after the last; uint8 stays uint8."""
@@ -33,8 +33,8 @@ class Rollout:
     final_obs: Tensor
     """``[M, *obs]``: true last states of the M steps that ended an episode, in row-major order of `done`."""
     valid: Tensor
-    """``[T, N]`` bool: False on padding and on the dummy steps of NEXT_STEP autoreset. Default: all valid. What such
-    steps hold changes nothing, but must be finite and of the spaces too."""
+    """``[T, N]`` bool: False on padding and on the dummy steps of NEXT_STEP autoreset. Default: all valid. The content
+    of such steps changes no result, but must be finite and within the spaces."""
 
     def __init__(
         self,
@@ -46,13 +46,13 @@ class Rollout:
         final_obs: Array | None = None,
         valid: Array | None = None,
     ) -> None:
-        """Take the fields, `final_obs` needed only if an episode ended; refuse what does not fit together."""
+        """Check that the fields fit together. `final_obs` is needed only if an episode ended."""
         for name, value in {"obs": obs, "actions": actions, "terminated": terminated, "truncated": truncated}.items():
             object.__setattr__(self, name, _tensor(value, name))
         every = torch.ones_like(self.terminated, dtype=torch.bool)
         object.__setattr__(self, "valid", every if valid is None else _tensor(valid, "valid"))
         if valid is None:
-            self.__dict__["any_valid"] = True  # known without asking a GPU
+            self.__dict__["any_valid"] = True  # known without a GPU sync
         self._check_steps()
         object.__setattr__(self, "final_obs", self.obs[0, :0] if final_obs is None else _tensor(final_obs, "final_obs"))
         self._check_final_obs()
@@ -61,7 +61,7 @@ class Rollout:
 
     @classmethod
     def unchecked(cls, **tensors: Tensor) -> Rollout:
-        """Of tensors that are known to fit, each field given; `final_obs` may hold more rows than episodes ended."""
+        """A rollout without checks, from a tensor for every field; `final_obs` may have more rows than needed."""
         rollout = cls.__new__(cls)
         rollout.__dict__.update(tensors)
         return rollout
@@ -75,8 +75,8 @@ class Rollout:
         steps = (self.obs.shape[0] - 1, self.obs.shape[1])
         if self.actions.shape[:2] != steps:
             raise InputError(
-                f"actions has shape {tuple(self.actions.shape)}, expected [T, N, ...] = {list(steps)} and the action's "
-                f"own shape, since obs has T+1 = {steps[0] + 1} rows."
+                f"actions has shape {tuple(self.actions.shape)}, expected [T, N, ...] = {list(steps)} and the shape "
+                f"of one action, since obs has T+1 = {steps[0] + 1} rows."
             )
         for name in ("terminated", "truncated", "valid"):
             flag: Tensor = getattr(self, name)
@@ -92,7 +92,7 @@ class Rollout:
                 f"final_obs has shape {tuple(self.final_obs.shape)}, expected [M, ...] = "
                 f"{[ended, *self.obs.shape[2:]]}: one true last state for each of the {ended} steps that ended an "
                 "episode, in the order of `(terminated | truncated) & valid` read row by row. With Gymnasium's "
-                "SAME_STEP autoreset it stands in info['final_obs']; mmrs.RolloutRecorder gathers it in every mode."
+                "SAME_STEP autoreset it is in info['final_obs']; mmrs.RolloutRecorder gathers it in every mode."
             )
         if self.final_obs.dtype != self.obs.dtype:
             raise InputError(f"final_obs is {self.final_obs.dtype}, expected {self.obs.dtype} as obs.")
@@ -109,7 +109,7 @@ class Rollout:
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors live."""
+        """Device of the tensors."""
         return self.obs.device
 
     @cached_property
@@ -119,25 +119,25 @@ class Rollout:
 
     @cached_property
     def any_valid(self) -> bool:
-        """Whether there is anything to learn from."""
+        """Whether any step is valid."""
         return bool(self.valid.any())
 
     @cached_property
-    def checked(self) -> set[object]:
-        """What has already been found to fit this rollout: looking twice would wait twice for a GPU."""
+    def validated_for(self) -> set[object]:
+        """Spaces this rollout was already checked against, so that a GPU is not synchronized twice."""
         return set()
 
-    def settle(self) -> Rollout:
-        """Work out now what is asked for later and takes an answer from a GPU: later it may be at other work."""
+    def precompute(self) -> Rollout:
+        """Evaluate now the cached properties that need a GPU sync: later the GPU may be busy."""
         if self.obs.is_cuda:
-            _ = self.after, self.visited_places
+            _ = self.next_state_index, self.visited_index
         return self
 
-    def with_room(self, multiple: int) -> Rollout:
-        """The same with rows after `final_obs` that nobody visited: the number of states is then such a multiple."""
-        room = -self.num_states % multiple
-        # Of a real state: what is not of the space, a network may not be able to read.
-        final_obs = torch.cat([self.final_obs, self.obs[0, :1].expand(room, *self.obs.shape[2:])])
+    def pad_states(self, multiple: int) -> Rollout:
+        """The same rollout with unvisited rows after `final_obs`: the number of states is a multiple of `multiple`."""
+        padding = -self.num_states % multiple
+        # Copies of a real state: a network may not be able to read values outside the space.
+        final_obs = torch.cat([self.final_obs, self.obs[0, :1].expand(padding, *self.obs.shape[2:])])
         return Rollout.unchecked(**{f.name: getattr(self, f.name) for f in fields(self)} | {"final_obs": final_obs})
 
     def to(self, device: torch.device | str) -> Rollout:
@@ -149,7 +149,7 @@ class Rollout:
 
     @property
     def num_states(self) -> int:
-        """S: rows of `states`."""
+        """S: number of rows of `states`."""
         return (self.num_steps + 1) * self.num_envs + len(self.final_obs)
 
     @cached_property
@@ -159,61 +159,61 @@ class Rollout:
         return torch.cat([flat, self.final_obs]) if len(self.final_obs) else flat
 
     @cached_property
-    def before(self) -> Tensor:
-        """``[T, N]``: where s_t stands in `states`."""
+    def state_index(self) -> Tensor:
+        """``[T, N]``: index of s_t in `states`."""
         return torch.arange(self.num_steps * self.num_envs, device=self.device).view(self.num_steps, self.num_envs)
 
     @cached_property
-    def after(self) -> Tensor:
-        """``[T, N]``: where the true s_{t+1} stands in `states`; at an episode's end that is its last state."""
+    def next_state_index(self) -> Tensor:
+        """``[T, N]``: index of the true s_{t+1} in `states`; at the end of an episode, of its last state."""
         first_final = (self.num_steps + 1) * self.num_envs
-        ended_by_then = self.done.flatten().cumsum(0).view_as(self.done)  # with this step
-        return torch.where(self.done, first_final + ended_by_then - 1, self.before + self.num_envs)
+        ended_by_then = self.done.flatten().cumsum(0).view_as(self.done)  # including this step
+        return torch.where(self.done, first_final + ended_by_then - 1, self.state_index + self.num_envs)
 
-    def pairs(self, f: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-        """``(f(s_t), f(s_{t+1}))``, each ``[T, N, ...]``, running `f` once on ``[S, *obs]``: once per state."""
+    def map_pairs(self, f: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+        """``(f(s_t), f(s_{t+1}))``, each ``[T, N, ...]``; `f` runs once on ``[S, *obs]``, so once per state."""
         values = f(self.states)
-        return values[self.before], values[self.after]
+        return values[self.state_index], values[self.next_state_index]
 
     @cached_property
     def visited(self) -> Tensor:
-        """``[S]`` bool: states that belong to a valid transition (not padding, nor a reset nobody has acted from)."""
+        """``[S]`` bool: states of a valid transition (not padding, nor a reset state without a step from it yet)."""
         mask = torch.zeros(self.num_states, dtype=torch.bool, device=self.device)
-        mask[self.before] = self.valid
-        mask[self.after] |= self.valid  # a state is the successor of one step at most
+        mask[self.state_index] = self.valid
+        mask[self.next_state_index] |= self.valid  # a state is the successor of one step at most
         return mask
 
     @cached_property
-    def visited_places(self) -> Tensor:
-        """Where the `visited` states stand in `states`."""
+    def visited_index(self) -> Tensor:
+        """Indices of the `visited` states in `states`."""
         return self.visited.nonzero().squeeze(1)
 
     # --- episodes ---------------------------------------------------------------------------------------------------
 
-    def starts(self, fresh: Tensor | None = None) -> Tensor:
+    def episode_starts(self, starts_episode: Tensor | None = None) -> Tensor:
         """``[T, N]`` bool: valid steps that begin an episode.
 
         Args:
-            fresh: ``[N]`` bool, environments whose first step here begins an episode. Default: all of them.
+            starts_episode: ``[N]`` bool, environments whose first step here begins an episode. Default: all of them.
         """
-        fresh = torch.ones_like(self.done[0]) if fresh is None else fresh
-        return torch.cat([fresh.unsqueeze(0), (self.done | ~self.valid)[:-1]]) & self.valid
+        first = torch.ones_like(self.done[0]) if starts_episode is None else starts_episode
+        return torch.cat([first.unsqueeze(0), (self.done | ~self.valid)[:-1]]) & self.valid
 
     @property
-    def fresh_after(self) -> Tensor:
+    def next_starts_episode(self) -> Tensor:
         """``[N]`` bool: environments whose next step, in the next rollout, begins an episode."""
         return self.done[-1] | ~self.valid[-1]
 
-    def visit_slots(self, fresh: Tensor | None = None) -> VisitSlots:
-        """Visits in order, two slots a step: the state an episode starts in (if one does), then the successor."""
-        starts = self.starts(fresh)
-        index = torch.stack([self.before, self.after], 1).flatten(0, 1).T  # [N, 2T]
+    def visit_slots(self, starts_episode: Tensor | None = None) -> VisitSlots:
+        """Visits in order, two slots per step: the start state if an episode starts there, then the successor."""
+        starts = self.episode_starts(starts_episode)
+        index = torch.stack([self.state_index, self.next_state_index], 1).flatten(0, 1).T  # [N, 2T]
         counted = torch.stack([starts, self.valid], 1).flatten(0, 1).T
-        begins = torch.stack([starts, torch.zeros_like(starts)], 1).flatten(0, 1).T
-        return VisitSlots(index.contiguous(), counted.contiguous(), begins.to(torch.int64).cumsum(1))
+        episode = torch.stack([starts, torch.zeros_like(starts)], 1).flatten(0, 1).T
+        return VisitSlots(index.contiguous(), counted.contiguous(), episode.to(torch.int64).cumsum(1))
 
     def segments(self, by: Literal["rollout", "episode"] = "rollout") -> Segments:
-        """The visited states as padded rows: one row an environment, or one an episode (as far as it lies here)."""
+        """The visited states as padded rows: one row per environment, or one per episode (its part in this rollout)."""
         slots = self.visit_slots()
         rows = torch.arange(self.num_envs, device=self.device).unsqueeze(1).expand_as(slots.index)
         if by == "episode":
@@ -234,8 +234,8 @@ def _tensor(value: Array, name: str) -> Tensor:
         raise InputError(f"{name} is a ragged or object array; expected one dense array of numbers.")
     if array.dtype.kind not in "buif":
         raise InputError(f"{name} is {array.dtype}; expected bool, integers or floats.")
-    as_it_is = array.flags.writeable and array.dtype.isnative and all(stride >= 0 for stride in array.strides)
-    return torch.as_tensor(array if as_it_is else array.astype(array.dtype.newbyteorder("="), order="C"))
+    usable = array.flags.writeable and array.dtype.isnative and all(stride >= 0 for stride in array.strides)
+    return torch.as_tensor(array if usable else array.astype(array.dtype.newbyteorder("="), order="C"))
 
 
 def _check_finite(values: Tensor, name: str) -> None:

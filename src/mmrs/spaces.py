@@ -1,4 +1,4 @@
-"""What a reward needs to know of the observation and action spaces, read once from Gymnasium's spaces."""
+"""Observation and action specs: what a reward needs to know about Gymnasium's spaces."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from torch.nn import functional as nnf
 
 from mmrs.errors import InputError, UnsupportedSpaceError
 
-SMALLEST_IMAGE = 36
-"""Fewest pixels a side that the convolutions of the appendix can read (and the smallest the decoder can draw)."""
-MOST_CHANNELS = 12
-"""A stack of four RGB frames."""
-MOST_JOINT_CHOICES = 6
+MIN_IMAGE_SIDE = 36
+"""Smallest image side, in pixels, for the convolutions of the appendix and for the decoder."""
+MAX_CHANNELS = 12
+"""Most channels of an image: a stack of four RGB frames."""
+MAX_JOINT_CHOICES = 6
+"""Choices of an action that are combined into one index; further ones are ignored."""
 
 
 @dataclass(frozen=True)
 class ObservationSpec:
-    """How to read an observation: as an image, a vector or the number of a state."""
+    """How to read an observation: as an image, a vector or a state index."""
 
     kind: Literal["image", "vector", "discrete"]
     shape: tuple[int, ...]
@@ -38,12 +39,12 @@ class ObservationSpec:
     start: int = 0
     """First state of a Discrete space."""
 
-    def states(self, obs: Tensor) -> Tensor:
-        """State numbers from 0 of Discrete observations."""
+    def indices(self, obs: Tensor) -> Tensor:
+        """Discrete observations as state indices from 0."""
         return obs.to(torch.int64) - self.start
 
     def images(self, obs: Tensor) -> Tensor:
-        """Image observations ``[B, *shape]`` as bytes ``[B, C, H, W]``, without a copy where that can be."""
+        """Image observations ``[B, *shape]`` as uint8 ``[B, C, H, W]``, without a copy where possible."""
         if self.channels_last:  # [B, H, W, C], or a stack of such: [B, K, H, W, C]
             obs = obs.movedim(-1, -3)
         return obs.reshape(-1, self.channels, *self.image_size)
@@ -53,7 +54,7 @@ class ObservationSpec:
         if self.kind == "image":
             return _channels_last(self.images(obs).movedim(1, -1))
         if self.kind == "discrete":
-            return nnf.one_hot(self.states(obs), self.size).float()
+            return nnf.one_hot(self.indices(obs), self.size).float()
         flat = obs.reshape(obs.shape[0], -1).float()
         return flat / 255.0 if self.dtype == torch.uint8 else flat
 
@@ -81,66 +82,67 @@ class ObservationSpec:
 
 @dataclass(frozen=True)
 class ActionSpec:
-    """How to read an action: as choices (one-hot, learned by cross entropy) or as numbers (squared error)."""
+    """How to read an action: as choices (one-hot, learned by cross entropy) or as real values (squared error)."""
 
     shape: tuple[int, ...]
-    choices: tuple[int, ...] = ()
-    """Options of each choice; empty for a Box."""
+    nvec: tuple[int, ...] = ()
+    """Number of options of each choice; empty for a Box."""
     starts: tuple[int, ...] = ()
+    """First option of each choice."""
 
     @property
     def size(self) -> int:
         """Length of an encoded action, and of the inverse model's output."""
-        return sum(self.choices) if self.choices else prod(self.shape)
+        return sum(self.nvec) if self.nvec else prod(self.shape)
 
-    def numbers(self, actions: Tensor) -> Tensor:
-        """Discrete actions ``[B, *shape]`` as ``[B, choices]`` integers from 0."""
+    def indices(self, actions: Tensor) -> Tensor:
+        """Discrete actions ``[B, *shape]`` as option indices from 0, ``[B, choices]``."""
         flat = actions.reshape(actions.shape[0], -1).to(torch.int64)
         return flat - torch.tensor(self.starts, device=actions.device)
 
     def encode(self, actions: Tensor) -> Tensor:
         """Actions ``[B, *shape]`` as network input ``[B, size]``."""
-        if not self.choices:
+        if not self.nvec:
             return actions.reshape(actions.shape[0], -1).float()
-        numbers = self.numbers(actions)
-        return torch.cat([nnf.one_hot(numbers[:, i], n) for i, n in enumerate(self.choices)], 1).float()
+        indices = self.indices(actions)
+        return torch.cat([nnf.one_hot(indices[:, i], n) for i, n in enumerate(self.nvec)], 1).float()
 
-    def kinds(self, actions: Tensor) -> Tensor:
-        """Actions ``[B, *shape]`` as one number from 0 each: the joint choice, or the orthant of a Box."""
-        if not self.choices:
-            numbers = (actions.reshape(actions.shape[0], -1) > 0).to(torch.int64)
-            return _joint(numbers, (2,) * numbers.shape[1])
-        return _joint(self.numbers(actions), self.choices)
+    def joint_index(self, actions: Tensor) -> Tensor:
+        """One index from 0 per action ``[B, *shape]``: the joint choice, or the orthant of a Box."""
+        if not self.nvec:
+            signs = (actions.reshape(actions.shape[0], -1) > 0).to(torch.int64)
+            return _joint_index(signs, (2,) * signs.shape[1])
+        return _joint_index(self.indices(actions), self.nvec)
 
     def check(self, actions: Tensor) -> None:
         """Refuse actions that are not of this space; a Box action may lie outside its bounds, as policies' do."""
         if tuple(actions.shape[2:]) != self.shape:
             raise InputError(f"actions have shape {tuple(actions.shape[2:])} each, expected {self.shape}.")
-        if not self.choices or not actions.numel():
+        if not self.nvec or not actions.numel():
             return
         _check_whole(actions, "actions")
-        numbers = self.numbers(actions.flatten(0, 1))
-        wrong = (numbers < 0) | (numbers >= torch.tensor(self.choices, device=actions.device))
+        indices = self.indices(actions.flatten(0, 1))
+        wrong = (indices < 0) | (indices >= torch.tensor(self.nvec, device=actions.device))
         if bool(wrong.any()):
             row, column = (int(v) for v in wrong.nonzero()[0])
             raise InputError(
-                f"actions hold {int(numbers[row, column]) + self.starts[column]} for choice {column}, expected "
-                f"{self.starts[column]} to {self.starts[column] + self.choices[column] - 1}."
+                f"actions hold {int(indices[row, column]) + self.starts[column]} for choice {column}, expected "
+                f"{self.starts[column]} to {self.starts[column] + self.nvec[column] - 1}."
             )
 
 
-def _joint(numbers: Tensor, choices: tuple[int, ...]) -> Tensor:
-    """``[B, C]`` numbers as one each; where there are too many choices to tell apart the first ones decide."""
-    joint = torch.zeros_like(numbers[:, 0])
-    for i, options in enumerate(choices[:MOST_JOINT_CHOICES]):
-        joint = joint * options + numbers[:, i]
+def _joint_index(indices: Tensor, nvec: tuple[int, ...]) -> Tensor:
+    """One index per row of ``[B, C]``, from its first `MAX_JOINT_CHOICES` choices."""
+    joint = torch.zeros_like(indices[:, 0])
+    for i, options in enumerate(nvec[:MAX_JOINT_CHOICES]):
+        joint = joint * options + indices[:, i]
     return joint
 
 
 def _channels_last(images: Tensor) -> Tensor:
-    """uint8 ``[B, H, W, C]`` as float ``[B, C, H, W]`` with the channels last in memory, which convolutions like best.
+    """uint8 ``[B, H, W, C]`` as float ``[B, C, H, W]`` with channels last in memory, fastest for convolutions.
 
-    Channel by channel, because torch's own strided conversion of bytes is three times slower.
+    Strided input is copied channel by channel: torch's own strided conversion of bytes takes three times as long.
     """
     out = torch.empty(images.shape, dtype=torch.float32, device=images.device)
     if images.is_cuda or images.is_contiguous():
@@ -151,11 +153,11 @@ def _channels_last(images: Tensor) -> Tensor:
     return out.movedim(-1, 1)
 
 
-def _check_whole(numbers: Tensor, field: str) -> None:
-    """Refuse fractions where choices or states are counted; whole floats are taken."""
-    if numbers.is_floating_point() and bool((numbers != numbers.trunc()).any()):
+def _check_whole(values: Tensor, field: str) -> None:
+    """Refuse fractions in a discrete space; floats with whole values are accepted."""
+    if values.is_floating_point() and bool((values != values.trunc()).any()):
         raise InputError(
-            f"{field} is {numbers.dtype} and holds fractions, expected whole numbers: the space is discrete."
+            f"{field} is {values.dtype} and holds fractions, expected whole numbers: the space is discrete."
         )
 
 
@@ -163,8 +165,8 @@ def observation_spec(space: spaces.Space[object]) -> ObservationSpec:
     """Read an observation space.
 
     Images are uint8 boxes ``[H, W]``, ``[C, H, W]``, ``[H, W, C]`` or stacks ``[K, H, W, C]`` with sides from 36 and at
-    most 12 channels in all; every other Box is a vector (uint8 divided by 255); Discrete states are counted, or one-hot
-    where a network reads them.
+    most 12 channels in all. Every other Box is a vector (uint8 divided by 255). Discrete states are counted,
+    and one-hot as network input.
     """
     if isinstance(space, spaces.Discrete):
         return ObservationSpec("discrete", (), int(space.n), torch.int64, start=int(space.start))
@@ -177,27 +179,27 @@ def observation_spec(space: spaces.Space[object]) -> ObservationSpec:
     dtype = torch.from_numpy(np.empty(0, space.dtype)).dtype
     if space.dtype == np.uint8:
         sides, channels, last = _image_layout(shape)
-        if sides and min(sides) >= SMALLEST_IMAGE:
+        if sides and min(sides) >= MIN_IMAGE_SIDE:
             return ObservationSpec("image", shape, size, dtype, channels, sides, last)
-        if len(shape) > 2 and sorted(shape)[-2] >= SMALLEST_IMAGE:
+        if len(shape) > 2 and sorted(shape)[-2] >= MIN_IMAGE_SIDE:
             raise UnsupportedSpaceError(
                 f"observations of shape {shape} look like images, but of no layout that is supported: [H, W], "
-                f"[C, H, W], [H, W, C] or a stack [K, H, W, C], with at most {MOST_CHANNELS} channels in all. "
-                "Stack fewer frames, or turn them grey."
+                f"[C, H, W], [H, W, C] or a stack [K, H, W, C], with at most {MAX_CHANNELS} channels in all. "
+                "Stack fewer frames, or convert them to grayscale."
             )
     return ObservationSpec("vector", shape, size, dtype)
 
 
 def _image_layout(shape: tuple[int, ...]) -> tuple[tuple[int, int] | None, int, bool]:
-    """Sides, channels and whether the channels come last; no sides if the shape is no image's."""
+    """Sides, channels and whether the channels come last; no sides if the shape is not that of an image."""
     match shape:
         case (height, width):
             return (height, width), 1, False
-        case (channels, height, width) if channels <= MOST_CHANNELS:
+        case (channels, height, width) if channels <= MAX_CHANNELS:
             return (height, width), channels, False
-        case (height, width, channels) if channels <= MOST_CHANNELS:
+        case (height, width, channels) if channels <= MAX_CHANNELS:
             return (height, width), channels, True
-        case (frames, height, width, channels) if frames * channels <= MOST_CHANNELS:
+        case (frames, height, width, channels) if frames * channels <= MAX_CHANNELS:
             return (height, width), frames * channels, True
     return None, 0, False
 

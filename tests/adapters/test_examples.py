@@ -1,4 +1,4 @@
-"""Every example runs as it stands, from the shell, as the documentation says; and the documentation shows it whole."""
+"""Every example runs from the shell as documented, and its page shows the whole script."""
 
 from __future__ import annotations
 

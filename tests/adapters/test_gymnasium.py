@@ -18,6 +18,7 @@ from tests.support.adapter_worlds import LIMIT, Constant, Hindsight, Reached, li
 import mmrs
 from mmrs.adapters.gymnasium import BonusVectorWrapper
 from mmrs.errors import InputError, NotCausalError, UnsupportedSpaceError
+from mmrs.storage import state_file
 
 MODES = pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.value)
 
@@ -53,7 +54,7 @@ def test_weight_zero_changes_nothing(mode: AutoresetMode) -> None:
 
 
 @MODES
-def test_constant_bonus_equals_environment_that_pays_it(mode: AutoresetMode) -> None:
+def test_constant_bonus_equals_environment_that_returns_it(mode: AutoresetMode) -> None:
     paid = walk(vector(mode, pays=0.25, constant=0.5))
     bonus = walk(BonusVectorWrapper(vector(mode, pays=0.25), Constant))
     for one, other in zip(paid, bonus, strict=True):
@@ -87,10 +88,10 @@ def test_whole_number_rewards_do_not_round_the_bonus_away() -> None:
 def test_step_by_step_equals_one_long_rollout(mode: AutoresetMode) -> None:
     envs = BonusVectorWrapper(vector(mode, "discrete"), "jfi", train_every=10_000)
     rows = walk(envs)
-    whole = envs._log.take()
+    whole = envs._step_buffer.take()
     expected, memory = envs.reward.compute(whole)
     np.testing.assert_allclose([row["bonus"] for row in rows], expected.numpy(), atol=1e-7)
-    assert torch.equal(memory["counts"], envs.hosted.memory["counts"])
+    assert torch.equal(memory["counts"], envs.reward_host.memory["counts"])
     assert whole.truncated.any()
     assert whole.terminated.any()
 
@@ -102,8 +103,8 @@ def test_a_reset_in_the_middle_is_no_transition() -> None:
         envs.step(np.zeros(3, int))
     envs.reset(seed=0)
     envs.step(np.ones(3, int))
-    assert envs.hosted.memory["counts"].sum(1).tolist() == [2, 2, 2]
-    whole = envs._log.take()
+    assert envs.reward_host.memory["counts"].sum(1).tolist() == [2, 2, 2]
+    whole = envs._step_buffer.take()
     assert whole.truncated.any(1).tolist() == [False, False, True, False]
     assert (whole.final_obs == 0).all()
 
@@ -126,7 +127,7 @@ class OneOfThem(gym.Env[Any, Any]):
 
 
 def test_a_masked_reset_in_the_middle_is_refused() -> None:
-    """The reward's memory of that one environment could not be told that its episode is over."""
+    """The reward's memory cannot end the episode of one environment alone."""
     envs = BonusVectorWrapper(vector(AutoresetMode.DISABLED), "rnd")
     envs.reset(seed=0)
     envs.step(np.zeros(3, int))
@@ -196,7 +197,10 @@ def test_errors_say_what_to_do(tmp_path: Any) -> None:
         BonusVectorWrapper(envs, "rnd")
     with pytest.raises(InputError, match="at least 1 step"):
         BonusVectorWrapper(vector(), "rnd", train_every=0)
-    torch.save({"weights": torch.zeros(1)}, tmp_path / "other")
+    state_file.save(tmp_path / "other", {"weights": torch.zeros(1)})
     with pytest.raises(InputError, match="holds no bonus"):
         BonusVectorWrapper(vector(), "rnd").load(tmp_path / "other")
+    torch.save({"bonus": {"weight": 1.0}}, tmp_path / "old")
+    with pytest.raises(InputError, match=r"written by torch\.save"):
+        BonusVectorWrapper(vector(), "rnd").load(tmp_path / "old")
     assert gym.vector.VectorWrapper in BonusVectorWrapper.__mro__

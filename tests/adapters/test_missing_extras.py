@@ -1,4 +1,4 @@
-"""Without an optional dependency an adapter says which extra brings it; the rest of the package does not care."""
+"""Without its optional dependency, an adapter names the extra to install; the rest of the package still works."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_weight_zero_changes_nothing() -> None:
         assert torch.equal(left[key], right[key])
 
 
-def test_constant_bonus_equals_environment_that_pays_it() -> None:
+def test_constant_bonus_equals_environment_that_returns_it() -> None:
     (paid, _), (bonus, _) = batches(constant=0.5), batches()
     BonusHook(Constant(*SPACES))(bonus)
     for key in ("advantage", "value_target"):
@@ -93,11 +93,11 @@ def test_memory_runs_through_batches(envs: int) -> None:
     expected, memory = one.compute(rollouts[1], memory)
     paid = (second["next", "reward"] - second["next", "extrinsic_reward"]).reshape(envs, -1).T
     torch.testing.assert_close(paid, expected.float(), atol=1e-6, rtol=0)
-    assert torch.equal(hook.hosted.memory["counts"], memory["counts"])
+    assert torch.equal(hook.reward_host.memory["counts"], memory["counts"])
     assert rollouts[0].obs.unique().tolist() == [0, 1, 2, 3, 4][: len(rollouts[0].obs.unique())]
 
 
-def test_state_numbers_are_not_taken_for_one_hot() -> None:
+def test_state_indices_are_not_taken_for_one_hot() -> None:
     """Also where a batch has as many steps as there are states."""
     space = line("discrete").observation_space
     batch = batches("discrete")[0][:, : space.n].clone()

@@ -15,7 +15,7 @@ from tests.support.rollouts import make_rollout
 from tests.support.runs import made_up, write_run
 
 from mmrs.audit import AuditConfig, audit
-from mmrs.audit.probe import frozen, visits_before
+from mmrs.audit.probe import earlier_visits, frozen
 from mmrs.audit.probe_checks import correlation_of, explained_by
 from mmrs.audit.record_checks import RECORD_CHECKS
 from mmrs.cli import main
@@ -52,12 +52,12 @@ FAULTS = {
     "constant": lambda rollout, updates, good: torch.full_like(good, 0.1),
     "noise": drawn,
     "spikes": lambda rollout, updates, good: good + rollout.done,
-    "standing": lambda rollout, updates, good: 1.0 + 0.1 * (rollout.pairs(lambda s: s.to(good))[1] % 3),
+    "standing": lambda rollout, updates, good: 1.0 + 0.1 * (rollout.map_pairs(lambda s: s.to(good))[1] % 3),
 }
 
 
-BARE = {"scale": "none", "centre": False, "weight": 1.0}
-"""A running scale would undo what fades and what explodes, and centring what is constant."""
+BARE = {"scale": "none", "center": False, "weight": 1.0}
+"""A running scale would undo what fades and what explodes, and centering what is constant."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -130,7 +130,7 @@ def test_a_bonus_of_great_weight_drowns_the_reward(tmp_path):
     assert (code, flagged) == (1, {"drowns"}), text
 
 
-def test_a_bonus_that_faded_is_told_from_one_that_never_was_much(tmp_path):
+def test_a_bonus_that_faded_is_not_one_that_was_always_small(tmp_path):
     for place, (first, last) in enumerate([(0.5, 0.001), (0.001, 0.002), (0.5, 0.02)]):
         run = write_run(tmp_path / str(place), made_up("CartPole-v1", "rnd", place))
         rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
@@ -141,7 +141,7 @@ def test_a_bonus_that_faded_is_told_from_one_that_never_was_much(tmp_path):
     assert flags == {"0": "the bonus has vanished", "1": "the bonus is too small to matter"}
 
 
-def test_what_cannot_be_judged_is_said(tmp_path):
+def test_what_cannot_be_judged_is_reported(tmp_path):
     run = trained(tmp_path, "FrozenLake-v1", "jfi", updates=2, weight=30.0)
     code, flagged, asked, text = audited(run)
     assert (code, flagged, asked) == (0, set(), NAMES)
@@ -151,7 +151,7 @@ def test_what_cannot_be_judged_is_said(tmp_path):
         file.write('{"step": 99')
     _, _, asked, text = audited(run, steps=0)
     assert asked == set(RECORD_CHECKS)
-    assert "damaged lines in the record: 1. The others are used." in text
+    assert "damaged lines in the metrics: 1. The others are used." in text
     shutil.rmtree(run.checkpoints)
     run.checkpoints.mkdir()
     assert "no checkpoint yet" in audited(run)[3]
@@ -161,7 +161,7 @@ def test_what_cannot_be_judged_is_said(tmp_path):
     assert "no bonus" in text
 
 
-def test_the_command_tells_by_its_exit_code(tmp_path, capsys):
+def test_the_exit_code_says_whether_anything_is_flagged(tmp_path, capsys):
     healthy = trained(tmp_path, "FrozenLake-v1", "jfi", weight=30.0)
     assert main(["audit", str(healthy.path), "--steps", "0"]) == 0
     sick = trained(tmp_path, "FrozenLake-v1", "jfi", weight=0.0)
@@ -173,10 +173,10 @@ def test_the_command_tells_by_its_exit_code(tmp_path, capsys):
 def test_the_report_shows_what_the_audit_found(tmp_path):
     write_run(tmp_path / "r", made_up("CartPole-v1", "rnd", 0))
     assert build_report(collect([tmp_path])).flags == ()
-    finding = {"name": "noise", "title": "the bonus is noise", "flagged": True, "figure": "1 %", "remedy": "look"}
+    finding = {"name": "noise", "title": "the bonus is noise", "flagged": True, "measured": "1 %", "remedy": "look"}
     (tmp_path / "r" / "audit.json").write_text(json.dumps({"findings": [finding, finding | {"flagged": False}]}))
     (flag,) = build_report(collect([tmp_path])).flags
-    assert (flag.run, flag.title, flag.figure) == ("r", "the bonus is noise", "1 %")
+    assert (flag.run, flag.title, flag.measured) == ("r", "the bonus is noise", "1 %")
     stale = finding | {"name": "vanished", "title": "the bonus has vanished"}  # the record says otherwise by now
     (tmp_path / "r" / "audit.json").write_text(json.dumps({"findings": [stale]}))
     assert build_report(collect([tmp_path])).flags == ()
@@ -190,7 +190,7 @@ def test_the_report_shows_what_the_audit_found(tmp_path):
 def test_visits_are_counted_in_their_episode_and_environment():
     codes = torch.tensor([[1, 1], [2, 1], [1, 1], [1, 2], [1, 1]])
     done = torch.tensor([[0, 0], [0, 0], [0, 1], [0, 0], [1, 0]]).bool()
-    assert visits_before(codes, done).tolist() == [[0, 0], [0, 1], [1, 2], [2, 0], [3, 0]]
+    assert earlier_visits(codes, done).tolist() == [[0, 0], [0, 1], [1, 2], [2, 0], [3, 0]]
 
 
 def test_a_frozen_rollout_shows_one_state():

@@ -1,4 +1,4 @@
-"""Bad input gets an error that says what is wrong, and changes nothing."""
+"""Bad input raises an error that names the problem, and changes nothing."""
 
 import numpy as np
 import pytest
@@ -171,7 +171,7 @@ def test_unknown_options_with_near_matches(name):
         ("jfi", {"terminal_potential": "one"}),
         ("count_bonus", {"scope": "forever"}),
         ("mmrs", {"preset": "papers"}),
-        ("mmrs", {"clusters": "episode"}),
+        ("mmrs", {"clustering": "episode"}),
         ("mmrs", {"k": 0}),
         ("mmrs", {"decoder_variance": 0.0}),
         ("re3", {"k": 0}),
@@ -215,7 +215,7 @@ def test_unsupported_action_spaces_and_what_is_supported(name, space):
 
 
 @pytest.mark.parametrize("name", FACTORIES)
-def test_step_by_step_hosts_take_causal_rewards_alone(name):
+def test_step_by_step_hosts_accept_only_causal_rewards(name):
     bonus = FACTORIES[name](OBSERVATIONS["discrete"])
     if bonus.causal:
         require_causal(bonus, "Q-learning")

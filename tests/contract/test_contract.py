@@ -1,4 +1,4 @@
-"""The contract of a reward, held by every registered one and by the wrappers, on every kind of space."""
+"""The contract of a reward, for every registered reward and the wrappers, on every kind of space."""
 
 import pickle
 import warnings
@@ -151,10 +151,10 @@ def test_a_rollout_computed_in_inference_mode_can_still_be_learned_from(name):
     bonus.update(rollout)
 
 
-# --- chunk law --------------------------------------------------------------------------------------------------------
+# --- cutting a rollout ------------------------------------------------------------------------------------------------
 
 
-def in_chunks(bonus, pieces):
+def chunked(bonus, pieces):
     memory, rewards = None, []
     for piece in pieces:
         reward, memory = bonus.compute(piece, memory)
@@ -169,17 +169,17 @@ def test_step_by_step_and_any_chunks_equal_batched(name, data):
     borders = data.draw(st.lists(st.integers(0, steps), max_size=3))
     how = {"end": data.draw(st.sampled_from([0.0, 0.2, 1.0])), "dummies": data.draw(st.booleans())}
     bonus, rollout = both(name, steps=steps, envs=envs, seed=data.draw(st.integers(0, 99)), **how)
-    whole = in_chunks(bonus, [rollout])
+    whole = chunked(bonus, [rollout])
     close = name not in EXACT
-    assert_same(in_chunks(bonus, cut(rollout, borders)), whole, close=close)
-    assert_same(in_chunks(bonus, cut(rollout, list(range(steps)))), whole, close=close)
+    assert_same(chunked(bonus, cut(rollout, borders)), whole, close=close)
+    assert_same(chunked(bonus, cut(rollout, list(range(steps)))), whole, close=close)
 
 
 @pytest.mark.parametrize("name", [n for n in CAUSAL if fits(n, "image_hwc")])
 def test_step_by_step_equals_batched_on_images_after_learning(name):
     bonus, rollout = both(name, "image_hwc", steps=7, dummies=True)
     bonus.update(rollout)
-    assert_same(in_chunks(bonus, cut(rollout, list(range(7)))), in_chunks(bonus, [rollout]), close=True)
+    assert_same(chunked(bonus, cut(rollout, list(range(7)))), chunked(bonus, [rollout]), close=True)
 
 
 @pytest.mark.parametrize("name", ["jfi", "ride", "count_bonus"])
@@ -193,19 +193,19 @@ def test_an_episode_goes_on_across_rollouts(name):
 # --- isolation --------------------------------------------------------------------------------------------------------
 
 PER_ENV = [n for n in FACTORIES if not n.startswith(("scaled", "mmrs"))] + ["mmrs_isolated", "mmrs_paper"]
-PER_EPISODE = sorted((set(PER_ENV) & set(CAUSAL) - {"jfi_life"}) | {"re3_episode"})
+PER_EPISODE = sorted((set(PER_ENV) & set(CAUSAL) - {"jfi_lifelong"}) | {"re3_episode"})
 
 
 def isolated(name, kind):
     """As `both`, with MMRS where no statistic is shared by design."""
     if name == "mmrs_isolated":
-        options = {"clusters": "env", "scale_global": False, "lambda_l": 0.1}
+        options = {"clustering": "env", "scale_global": False, "lambda_l": 0.1}
         return FACTORIES["mmrs"](OBSERVATIONS[kind], **options), make_rollout(OBSERVATIONS[kind], steps=8)
     return both(name, kind, steps=8)
 
 
 def with_states(rollout, where_obs, where_final, seed=9):
-    """The rollout with other states at some places; flags, actions and shapes stay."""
+    """The rollout with other states where the masks are True; flags, actions and shapes stay."""
     fields, rng = parts(rollout), np.random.default_rng(seed)
     fields["obs"][where_obs] = fields["obs"][where_obs][torch.from_numpy(rng.permutation(int(where_obs.sum())))]
     fields["final_obs"][where_final] = fields["obs"][where_obs][: int(where_final.sum())]
@@ -251,7 +251,7 @@ def test_other_states_in_one_episode_leave_the_others_bit_equal(name):
 
 
 @EVERY_KIND
-def test_contents_of_invalid_steps_matter_to_nothing(name, kind):
+def test_contents_of_invalid_steps_change_nothing(name, kind):
     space = OBSERVATIONS[kind]
     rollout = make_rollout(space, steps=8, envs=3, dummies=True, seed=3)
     other, fields = parts(make_rollout(space, steps=8, envs=3, seed=4)), parts(rollout)
@@ -276,7 +276,7 @@ def test_contents_of_invalid_steps_matter_to_nothing(name, kind):
 
 
 @EVERY
-def test_a_rollout_without_a_valid_step_pays_nothing_and_teaches_nothing(name):
+def test_a_rollout_without_a_valid_step_has_no_bonus_and_trains_nothing(name):
     none = np.zeros((2, 2), bool)
     bonus, rollout = both(name, steps=2, envs=2, marks=(none, none, none))
     before = frozen(bonus.state_dict())
@@ -347,7 +347,7 @@ def test_rewards_can_be_pickled_and_go_on_alike(name):
 
 
 def own_loss(bonus, metrics):
-    """What the gradient steps minimised, put together from the metrics."""
+    """The loss that the gradient steps minimized, from the metrics."""
     inner = getattr(bonus, "reward", bonus)
     if isinstance(inner, MMRS):
         config, size = inner.config, inner.observation_spec.size

@@ -30,7 +30,7 @@ VECTOR, NUMBERS = OBSERVATIONS["vector"], OBSERVATIONS["discrete"]
 
 
 class Constant(IntrinsicReward):
-    """Pays one at every step."""
+    """A bonus of one at every step."""
 
     causal = True
 
@@ -39,7 +39,7 @@ class Constant(IntrinsicReward):
 
 
 def advantages(add_bonus_before_gae):
-    """Of a constant bonus over 64 steps without extrinsic reward or value."""
+    """Advantages of a constant bonus over 64 steps without extrinsic reward or value."""
     rollout = make_rollout(VECTOR, steps=64, envs=2, end=0.0)
     extrinsic, none = torch.zeros(64, 2, dtype=torch.float64), torch.zeros(64, 2, dtype=torch.bool)
     bonus, _ = Constant(VECTOR, MOVES).compute(rollout)
@@ -61,7 +61,7 @@ def test_bonus_added_after_gae():
 
 
 def test_return_filter_runs_over_time_not_environments():
-    # CleanRL #360: the discounted return ran from environment to environment, so its spread was that of one step.
+    # CleanRL #360: the discounted return ran from environment to environment, so its std was that of one step.
     scaled = mmrs.Scaled(Constant(VECTOR, MOVES), gamma=0.9)
     _, memory = scaled.compute(make_rollout(VECTOR, steps=30, envs=5))
     expected = (1 - 0.9**30) / (1 - 0.9)
@@ -76,7 +76,7 @@ def test_filtered_returns_do_not_replace_rewards():
         reward, memory = scaled.compute(rollout, memory)
     ratio = reward / inner.compute(rollout)[0]
     assert ratio.std(1).max() < 1e-5 * ratio.mean()  # one divisor for all environments at a step
-    assert ratio.std() < 0.05 * ratio.mean()  # and one that hardly moves after a few rollouts
+    assert ratio.std() < 0.05 * ratio.mean()  # and one that hardly changes after a few rollouts
 
 
 @pytest.mark.parametrize("name", ["rnd", "ride", "jfi", "count_bonus"])
@@ -165,10 +165,10 @@ def test_running_statistics_count_samples_and_merge_exactly():
 
 
 @pytest.mark.parametrize("by", ["reward", "return"])
-@pytest.mark.parametrize("centre", [False, True])
-def test_a_constant_bonus_has_a_scale(by, centre):
+@pytest.mark.parametrize("center", [False, True])
+def test_a_constant_bonus_has_a_scale(by, center):
     # rllte's min-max divided 0 by 0 on a constant batch.
-    scaled, memory = mmrs.Scaled(Constant(VECTOR, MOVES), by=by, centre=centre), None
+    scaled, memory = mmrs.Scaled(Constant(VECTOR, MOVES), by=by, center=center), None
     rollout = make_rollout(VECTOR, steps=128, envs=2, end=0.0)
     for _ in range(150):
         reward, memory = scaled.compute(rollout, memory)
@@ -176,7 +176,7 @@ def test_a_constant_bonus_has_a_scale(by, centre):
         assert reward.abs().max() < 100
 
 
-def test_the_distance_is_paid_not_its_rank():
+def test_the_bonus_is_the_distance_not_its_rank():
     # RLlib's RE3 returned the index that argsort gives, so farther states paid no more.
     line = torch.tensor([0.0, 1.0, 2.0, 3.0, 50.0, 51.0])
     rewards = []
@@ -209,12 +209,12 @@ def test_memory_does_not_grow_with_the_rollouts(name):
     bonus, memory, sizes = FACTORIES[name](space), None, []
     for seed in range(4):
         _, memory = bonus.compute(make_rollout(space, steps=30, seed=seed, end=0.0), memory)
-        sizes.append(numbers_in(memory))
+        sizes.append(bytes_in(memory))
     assert len(set(sizes)) == 1
 
 
-def numbers_in(value):
-    return sum(map(numbers_in, value.values())) if isinstance(value, dict) else value.untyped_storage().nbytes()
+def bytes_in(value):
+    return sum(map(bytes_in, value.values())) if isinstance(value, dict) else value.untyped_storage().nbytes()
 
 
 def test_no_reward_touches_an_environment():
@@ -237,28 +237,28 @@ def test_results_are_no_aliases(name):
     torch.testing.assert_close(again, reward - 1.0)
 
 
-def test_gradients_of_policy_and_bonus_stay_apart():
-    # CleanRL's RND trained policy and predictor with one optimiser and one gradient clip.
+def test_gradients_of_policy_and_bonus_stay_separate():
+    # CleanRL's RND trained policy and predictor with one optimizer and one gradient clip.
     policy = torch.nn.Linear(5, 1)
     bonus, rollout = small("rnd", VECTOR), make_rollout(VECTOR)
     reward, _ = bonus.compute(rollout)
     (policy(rollout.obs[:-1]).squeeze(-1) * reward).sum().backward()
     assert all(p.grad is None for p in bonus.parameters())
-    slope = policy.weight.grad.clone()
+    gradient = policy.weight.grad.clone()
     bonus.update(rollout)
-    assert torch.equal(policy.weight.grad, slope)
+    assert torch.equal(policy.weight.grad, gradient)
     owned = {id(p) for group in bonus.optimizer.param_groups for p in group["params"]}
     assert owned == {id(p) for p in bonus.predictor.parameters()}
 
 
-def test_a_rollout_shorter_than_the_neighbours_asked_for():
+def test_a_rollout_with_fewer_states_than_k():
     # rllte's RE3 crashed on rollouts of fewer than k + 1 steps, and its update was not implemented.
     bonus, rollout = small("re3", VECTOR, k=50), make_rollout(VECTOR, steps=2, envs=1)
     assert bonus.compute(rollout)[0].isfinite().all()
     assert bonus.update(rollout) == {}
 
 
-def test_rnd_learns_the_states_it_pays_for():
+def test_rnd_trains_on_the_states_of_its_bonus():
     # rllte trained on s_t and paid for s_{t+1}: the last state of an episode stayed novel for ever.
     marks = (np.ones((4, 4), bool), np.zeros((4, 4), bool), np.ones((4, 4), bool))
     rollout = make_rollout(VECTOR, steps=4, envs=4, marks=marks)
@@ -270,7 +270,7 @@ def test_rnd_learns_the_states_it_pays_for():
     assert bonus.compute(rollout)[0].mean() < 0.5 * first
 
 
-def test_pixels_are_normalised_one_by_one():
+def test_pixels_are_normalized_one_by_one():
     # TorchRL's statistics had the shape of the last axis: one mean for each column of an image.
     bonus = small("rnd", OBSERVATIONS["image_hwc"])
     assert bonus.norm.mean.shape == (1, 36, 36)

@@ -1,4 +1,4 @@
-"""Environments in processes of their own: the same steps as in this one, and no fault that hangs or goes unseen."""
+"""Environments in workers: the same steps as in this process, and every fault is reported in time."""
 
 import os
 import signal
@@ -12,19 +12,19 @@ import numpy as np
 import pytest
 from tests.support.envs import Troubled
 
-from mmrs.envs.async_envs import WorkerStepper
+from mmrs.envs.async_envs import AsyncBackend
 from mmrs.envs.gym_envs import GymEnvs
 from mmrs.envs.registry import make_envs
 from mmrs.envs.replay import ReplayedEnvs
-from mmrs.errors import EnvironmentFault
+from mmrs.errors import EnvError
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.filterwarnings("ignore::UserWarning")]
 
 
 def troubled(timeout=2.0):
-    envs = ReplayedEnvs(WorkerStepper([Troubled] * 3, timeout), reseed_every=100)
+    envs = ReplayedEnvs(AsyncBackend([Troubled] * 3, timeout), reseed_every=100)
     envs.reset(0)
-    return envs, list(envs._stepper._envs.processes)
+    return envs, list(envs._backend._envs.processes)
 
 
 def all_gone(processes):
@@ -44,7 +44,7 @@ def test_a_worker_in_trouble_is_found_within_the_time_limit(action, text):
     envs, processes = troubled()
     envs.step(np.zeros(3, int))
     started = time.monotonic()
-    with pytest.raises(EnvironmentFault, match=text):
+    with pytest.raises(EnvError, match=text):
         envs.step(np.array([0, action, 0]))
     assert time.monotonic() - started < 10
     assert all_gone(processes)
@@ -59,7 +59,7 @@ def test_faults_count_environments_through_the_groups_of_a_run(action, text):
     options = {"vectorization": "async", "step_timeout": 1.0, "first_index": 6}
     envs = GymEnvs("Troubled", 3, make=lambda *_, **__: Troubled(), **options)
     envs.reset(0)
-    with pytest.raises(EnvironmentFault, match=text):
+    with pytest.raises(EnvError, match=text):
         envs.step(np.array([0, action, 0]))
 
 
@@ -67,7 +67,7 @@ def test_a_worker_killed_from_outside_between_steps():
     envs, processes = troubled()
     os.kill(processes[2].pid, signal.SIGKILL)
     processes[2].join()
-    with pytest.raises(EnvironmentFault, match="worker of environment 2 died with exit code -9"):
+    with pytest.raises(EnvError, match="worker of environment 2 died with exit code -9"):
         envs.step(np.zeros(3, int))
     assert all_gone(processes)
     assert envs.state()[0]["steps"] == 0  # what was known before is still there to be saved
@@ -75,15 +75,15 @@ def test_a_worker_killed_from_outside_between_steps():
 
 @pytest.mark.parametrize("end", ["raise SystemExit(0)", "del envs", "envs.close()", "envs.send(np.array([2]))"])
 def test_workers_end_with_their_owner(end):
-    """Whether or not it closes them, and whatever they are at."""
+    """Whether or not it closes them, and whatever they are doing."""
     script = f"""
         import numpy as np
         from mmrs.envs.replay import ReplayedEnvs
-        from mmrs.envs.async_envs import WorkerStepper
+        from mmrs.envs.async_envs import AsyncBackend
         from tests.support.envs import Troubled
-        envs = ReplayedEnvs(WorkerStepper([Troubled]), reseed_every=100)
+        envs = ReplayedEnvs(AsyncBackend([Troubled]), reseed_every=100)
         envs.reset(0)
-        print(envs._stepper._envs.processes[0].pid, flush=True)
+        print(envs._backend._envs.processes[0].pid, flush=True)
         {end}
     """
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
@@ -95,7 +95,7 @@ def test_workers_end_with_their_owner(end):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGTERM])
-def test_closing_ends_all_workers_and_what_others_send_does_not(number):
+def test_closing_ends_all_workers_and_signals_of_others_do_not(number):
     envs, processes = troubled()
     for process in processes:
         os.kill(process.pid, number)
@@ -124,7 +124,7 @@ def test_workers_step_exactly_as_this_process_does(env_id):
 
 
 def test_infos_come_through_workers():
-    there = ReplayedEnvs(WorkerStepper([Reporting] * 2), reseed_every=100)
+    there = ReplayedEnvs(AsyncBackend([Reporting] * 2), reseed_every=100)
     there.reset(0)
     assert there.step(np.array([0, 1])).episodes.infos == [{"success": 1.0}]
     there.close()
@@ -132,4 +132,4 @@ def test_infos_come_through_workers():
 
 class Reporting(Troubled):
     def step(self, action):
-        return np.zeros(1, np.float32), 0.0, bool(action), False, {"success": bool(action), "words": "no number"}
+        return np.zeros(1, np.float32), 0.0, bool(action), False, {"success": bool(action), "words": "not a number"}

@@ -1,4 +1,4 @@
-"""Atari against Gymnasium's single-environment wrappers: pictures, flags, last states and both kinds of return."""
+"""Atari against Gymnasium's single-environment wrappers: images, flags, last states and both kinds of return."""
 
 import gymnasium as gym
 import numpy as np
@@ -25,7 +25,7 @@ class Reference:
     def __init__(self, game, max_frames):
         one = gym.make(game, frameskip=1, repeat_action_probability=0.0, max_num_frames_per_episode=max_frames)
         self.env = FrameStackObservation(AtariPreprocessing(one, noop_max=0, frame_skip=4), 4, padding_type="zero")
-        self.life_returns, self.game_returns, self.game_lengths = [], [], []
+        self.episode_returns, self.game_returns, self.game_lengths = [], [], []
 
     def reset(self, seed=None):
         obs, info = self.env.reset(seed=seed)
@@ -40,7 +40,7 @@ class Reference:
         self.lives = info["lives"]
         last = obs if lost or over or cut else None
         if last is not None:
-            self.life_returns.append(self.life)
+            self.episode_returns.append(self.life)
             self.life = 0.0
         if over or cut:
             self.game_returns.append(self.game)
@@ -62,17 +62,17 @@ def follow(game, steps, max_frames, seed=0):
     random = np.random.default_rng(seed)
     for t in range(steps):
         action = int(random.integers(envs.action_space.n))
-        step = envs.step(np.array([action, 0]))  # the neighbour does nothing: only environment 0 is compared
+        step = envs.step(np.array([action, 0]))  # the neighbor does nothing: only environment 0 is compared
         obs, reward, terminated, truncated, last = reference.step(action)
         np.testing.assert_array_equal(step.obs[0], obs, err_msg=f"step {t}")
         assert (step.reward[0], step.terminated[0], step.truncated[0]) == (reward, terminated, truncated), t
         if last is not None:
             np.testing.assert_array_equal(step.final_obs[0], last, err_msg=f"last state at step {t}")
-            lives.append(step.episodes.life_returns[0])
+            lives.append(step.episodes.episode_returns[0])
         if len(lengths) < len(reference.game_lengths):
             games.append(step.episodes.game_returns[0])
             lengths.append(step.episodes.game_lengths[0])
-    assert lives == reference.life_returns
+    assert lives == reference.episode_returns
     assert games == reference.game_returns
     assert lengths == reference.game_lengths
     envs.close()
@@ -89,7 +89,7 @@ def test_equal_to_gymnasiums_wrappers_for_500_steps(game):
 def test_returns_of_whole_games_equal_the_slow_reference(game):
     reference = follow(game, steps=1200, max_frames=108_000, seed=1)
     assert len(reference.game_returns) >= 2  # games that ended by themselves
-    assert len(reference.life_returns) > len(reference.game_returns)
+    assert len(reference.episode_returns) > len(reference.game_returns)
     assert sum(reference.game_returns) > 0
 
 
@@ -100,7 +100,7 @@ def test_a_lost_life_ends_the_episode_and_not_the_game():
     for row in np.random.default_rng(0).integers(0, 4, (250, 8)):
         step = envs.step(row)
         done = step.terminated | step.truncated
-        assert len(step.final_obs) == done.sum() == len(step.episodes.life_returns)
+        assert len(step.final_obs) == done.sum() == len(step.episodes.episode_returns)
         over += len(step.episodes.game_returns)
         lost += int(done.sum())
         if done.any() and not step.episodes.game_returns:

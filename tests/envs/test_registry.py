@@ -1,4 +1,4 @@
-"""Environments by name: hints, missing extras, spaces, pictures, infos and the checks at the door."""
+"""Environments by name: suggestions, missing extras, spaces, images, infos and checks of the input."""
 
 import sys
 
@@ -8,15 +8,15 @@ import pytest
 from tests.support.envs import Scripted, register_pictures
 
 from mmrs.envs.bullet import BULLET_GAMES, make_bullet
-from mmrs.envs.gym_envs import GymEnvs, InProcessStepper
+from mmrs.envs.gym_envs import GymEnvs, SyncBackend
 from mmrs.envs.registry import environment_ids, family, make_envs
 from mmrs.envs.replay import ReplayedEnvs
-from mmrs.errors import EnvironmentFault, InputError, MissingExtraError, UnsupportedSpaceError
+from mmrs.errors import EnvError, InputError, MissingExtraError, UnsupportedSpaceError
 
 
 def scripted(num_envs=2, **spoil):
     makers = [Scripted] * (num_envs - 1) + [lambda: Scripted(spoil)]
-    envs = ReplayedEnvs(InProcessStepper(makers), reseed_every=1000)
+    envs = ReplayedEnvs(SyncBackend(makers), reseed_every=1000)
     envs.reset(0)
     return envs
 
@@ -27,13 +27,13 @@ def test_steps_flags_returns_and_infos():
         for _ in range(2):
             step = envs.step(np.array([0, 1]))
             assert not (step.terminated | step.truncated).any() and step.final_obs.shape == (0, 2)
-            assert step.episodes.life_returns == []
+            assert step.episodes.episode_returns == []
         step = envs.step(np.array([0, 1]))
         assert step.terminated.tolist() == [False, True] and step.truncated.tolist() == [True, False]
         np.testing.assert_array_equal(step.final_obs, [[3, 0], [3, 0]])
         np.testing.assert_array_equal(step.obs, np.zeros((2, 2)))
         assert step.reward.dtype == np.float32 and step.reward.tolist() == [1.5, 1.5]
-        assert step.episodes.life_returns == step.episodes.game_returns == [4.5, 4.5]
+        assert step.episodes.episode_returns == step.episodes.game_returns == [4.5, 4.5]
         assert step.episodes.game_lengths == [3, 3]
         assert step.episodes.infos == [{"success": 0.0}, {"success": 1.0}]
 
@@ -48,26 +48,26 @@ def test_steps_flags_returns_and_infos():
 )
 def test_numbers_that_are_not_finite_stop_the_run(spoil, text):
     envs = scripted(**spoil)
-    with pytest.raises(EnvironmentFault, match=text):
+    with pytest.raises(EnvError, match=text):
         for _ in range(3):
             envs.step(np.array([0, 1]))
 
 
 def test_an_exception_names_the_environment():
     envs = scripted()
-    envs._stepper._envs[1].step = lambda action: 1 / 0
-    with pytest.raises(EnvironmentFault, match="Environment 1 raised ZeroDivisionError"):
+    envs._backend._envs[1].step = lambda action: 1 / 0
+    with pytest.raises(EnvError, match="Environment 1 raised ZeroDivisionError"):
         envs.step(np.array([0, 0]))
 
 
 def test_faults_count_environments_through_the_groups_of_a_run():
     envs = GymEnvs("Scripted", 3, make=lambda *_, **__: Scripted(), first_index=6)
     envs.reset(0)
-    envs._stepper._envs[1].step = lambda action: 1 / 0
-    with pytest.raises(EnvironmentFault, match="Environment 7 raised ZeroDivisionError"):
+    envs._backend._envs[1].step = lambda action: 1 / 0
+    with pytest.raises(EnvError, match="Environment 7 raised ZeroDivisionError"):
         envs.step(np.zeros(3, int))
-    envs._stepper._envs[2].reset = lambda **_: 1 / 0
-    with pytest.raises(EnvironmentFault, match="Environment 8 raised ZeroDivisionError"):
+    envs._backend._envs[2].reset = lambda **_: 1 / 0
+    with pytest.raises(EnvError, match="Environment 8 raised ZeroDivisionError"):
         envs.reset(0)
 
 
@@ -98,7 +98,7 @@ def test_a_step_before_reset_is_refused():
         ("mmrs/Maze-v0", "mmrs/Maze2D-v0"),
     ],
 )
-def test_misspelt_names_get_a_hint(wrong, meant):
+def test_misspelled_names_get_a_suggestion(wrong, meant):
     with pytest.raises(InputError, match=f"no environment .*Did you mean .*{meant}"):
         make_envs(wrong, 2)
 
@@ -126,15 +126,15 @@ def test_missing_packages_are_named_with_their_extra(module, env_id, extra, monk
 @pytest.mark.parametrize("name", ["MontezumaRevenge", "montezuma_revenge"])
 def test_a_name_that_may_be_a_game_names_the_extra_where_games_are_unknown(name, monkeypatch):
     assert family(name) == "atari"
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as raised:
         family("MontezumasRevenge")
-    assert "not installed" not in str(told.value)
+    assert "not installed" not in str(raised.value)
     monkeypatch.setitem(sys.modules, "ale_py", None)
     with pytest.raises(InputError, match=r"If it is an Atari game: ale-py is not .*'mmrs\[atari\]'\. `mmrs"):
         family(name)
-    with pytest.raises(InputError, match="'CartPole-v1'") as told:
+    with pytest.raises(InputError, match="'CartPole-v1'") as raised:
         family("CartPol-v1")
-    assert "Atari" not in str(told.value)
+    assert "Atari" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_what_gymnasium_cannot_make_is_an_error_of_the_package(env_id, text):
         make_envs(env_id, 2)
 
 
-def test_an_environment_of_ours_says_itself_what_it_lacks():
+def test_an_environment_of_ours_reports_itself_what_it_lacks():
     def lacking(**_):
         raise MissingExtraError("numba", "maze")
 
@@ -209,20 +209,20 @@ def test_pictures_can_be_drawn():
         envs.close()
 
 
-def test_what_cannot_be_drawn_says_why(monkeypatch):
+def test_what_cannot_be_drawn_reports_why(monkeypatch):
     envs = make_envs("CartPole-v1", 2, render=True)
     envs.reset(0)
     monkeypatch.setitem(sys.modules, "pygame", None)
-    with pytest.raises(InputError, match="something to draw that is not installed: pygame is not installed"):
+    with pytest.raises(InputError, match="needs a package that is not installed: pygame is not installed"):
         envs.render()
-    envs._stepper._envs[0].render = lambda: 1 / 0
-    with pytest.raises(EnvironmentFault, match="Environment 0 raised ZeroDivisionError"):
+    envs._backend._envs[0].render = lambda: 1 / 0
+    with pytest.raises(EnvError, match="Environment 0 raised ZeroDivisionError"):
         envs.render()
 
 
 @pytest.mark.parametrize("game", BULLET_GAMES)
-def test_priming_makes_every_seeded_reset_lead_to_the_same_place(game):
-    """Fresh and used, both primed: the same seed and actions give the same trajectory."""
+def test_a_warmup_reset_makes_every_seeded_reset_lead_to_the_same_state(game):
+    """Fresh and used, both with a warm-up reset: the same seed and actions give the same trajectory."""
 
     def walk(env):
         env.action_space.seed(0)
@@ -235,14 +235,14 @@ def test_priming_makes_every_seeded_reset_lead_to_the_same_place(game):
     np.testing.assert_array_equal(walk(fresh), walk(used))
 
 
-def test_without_priming_they_differ():
-    """The twin that must fail: what priming is for."""
+def test_without_a_warmup_reset_they_differ():
+    """The twin that must fail: it shows why the warm-up reset is needed."""
     import pybullet_envs_gymnasium  # noqa: F401, PLC0415
 
     ends = []
-    for primes in (0, 1):
+    for warmups in (0, 1):
         env = gym.make("AntBulletEnv-v0", disable_env_checker=True)
-        for _ in range(primes):
+        for _ in range(warmups):
             env.reset()
         ends.append([env.reset(seed=7)[0], *(env.step(np.full(8, 0.4, np.float32))[0] for _ in range(15))])
     assert not np.array_equal(*ends)

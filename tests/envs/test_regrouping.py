@@ -1,4 +1,4 @@
-"""What several objects saved, others restore that share the environments another way, and go on to the bit."""
+"""State saved with one grouping of the environments is restored with another, and continues to the bit."""
 
 from itertools import chain
 
@@ -10,7 +10,7 @@ from tests.support.tracing import column
 from mmrs.envs.action_log import ActionLog
 from mmrs.envs.atari import AtariEnvs
 from mmrs.envs.registry import make_envs
-from mmrs.errors import EnvironmentFault
+from mmrs.errors import EnvError
 
 ENVS, STEPS, AFTER = 4, 250, 50
 MAKERS = {
@@ -41,7 +41,7 @@ def close(*groups):
 
 @pytest.mark.parametrize(("before", "after"), [(4, 1), (1, 2), (2, 4)])
 @pytest.mark.parametrize("kind", MAKERS)
-def test_any_number_of_groups_goes_on_from_any_other(kind, before, after):
+def test_any_number_of_groups_continues_from_any_other(kind, before, after):
     old, new = grouped(kind, before), grouped(kind, after)
     obs = np.concatenate([envs.reset(3) for envs in old])
     actions = random_actions(MAKERS[kind](ENVS, 0), STEPS + AFTER)
@@ -68,11 +68,11 @@ def test_what_another_environment_shows_is_noticed():
     for row in random_actions(old[0], 40).repeat(2, 1):
         step(old, row)
     first, second = (envs.state() for envs in old)
-    with pytest.raises(EnvironmentFault, match="did not come to the same place"):
+    with pytest.raises(EnvError, match="did not reach the same state"):
         new[0].restore([*second, *first])
     state = [*first, *second]
     state[3]["observation"] = state[2]["observation"]
-    with pytest.raises(EnvironmentFault, match=r"\(observation differ\)"):
+    with pytest.raises(EnvError, match=r"\(observation differ\)"):
         new[0].restore(state)
 
 

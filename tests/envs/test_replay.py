@@ -1,4 +1,4 @@
-"""A cut run, restored in a new process, goes on to the bit as the run that was never cut."""
+"""An interrupted run, restored in a new process, continues to the bit like the run that was never interrupted."""
 
 import pickle
 import subprocess
@@ -13,26 +13,26 @@ from tests.support.envs import random_actions
 from mmrs.envs.action_log import FIRST_ROWS
 from mmrs.envs.atari import AtariEnvs
 from mmrs.envs.bullet import BULLET_GAMES
-from mmrs.envs.gym_envs import InProcessStepper
+from mmrs.envs.gym_envs import SyncBackend
 from mmrs.envs.registry import make_envs
 from mmrs.envs.replay import ReplayedEnvs
-from mmrs.errors import EnvironmentFault, InputError
+from mmrs.errors import EnvError, InputError
 
 STEPS, AFTER = 400, 60
 
 
 @pytest.fixture(scope="module")
 def elsewhere():
-    """Restores each cut in another process and goes on there; its observations and hashes."""
+    """Restores each cut in another process and continues there; returns observations and hashes."""
     program = [sys.executable, "-m", "tests.support.tracing"]
     with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
 
-        def ask(recipe, cuts):
+        def request(recipe, cuts):
             pickle.dump((recipe, cuts), process.stdin)
             process.stdin.flush()
             return pickle.load(process.stdout)
 
-        yield ask
+        yield request
         process.stdin.close()
         assert process.wait(30) == 0
 
@@ -93,7 +93,7 @@ def test_checkpoints_change_nothing():
     np.testing.assert_array_equal(traces[0], traces[2])
 
 
-def test_two_halves_go_the_way_of_the_whole():
+def test_two_halves_step_like_the_whole():
     whole = AtariEnvs("Breakout", 4, reseed_every=80, max_frames=400)
     halves = [AtariEnvs("Breakout", 2, reseed_every=80, max_frames=400, first_index=i) for i in (0, 2)]
     np.testing.assert_array_equal(whole.reset(9), np.concatenate([half.reset(9) for half in halves]))
@@ -131,7 +131,7 @@ def test_the_log_stays_small():
 
 
 class Forgetful(gym.Env):
-    """Its reset ignores the seed, so it cannot be brought back."""
+    """Its reset ignores the seed, so replay cannot restore it."""
 
     observation_space = gym.spaces.Box(-1, 1, (1,), np.float64)
     action_space = gym.spaces.Discrete(2)
@@ -143,11 +143,11 @@ class Forgetful(gym.Env):
         return np.array([0.5]), 1.0, True, False, {}
 
 
-def test_an_environment_that_does_not_come_back_is_refused():
-    envs = ReplayedEnvs(InProcessStepper([Forgetful] * 2), reseed_every=10)
+def test_an_environment_that_cannot_be_restored_is_refused():
+    envs = ReplayedEnvs(SyncBackend([Forgetful] * 2), reseed_every=10)
     envs.reset(0)
     envs.step(np.array([0, 1]))
-    with pytest.raises(EnvironmentFault, match="did not come to the same place"):
+    with pytest.raises(EnvError, match="did not reach the same state"):
         envs.restore(envs.state())
 
 
@@ -158,9 +158,9 @@ def test_a_state_of_other_environments_is_refused():
         other.restore(envs.state())
 
 
-def test_progress_is_told():
-    envs, told = make_envs("CartPole-v1", 2), []
+def test_progress_is_reported():
+    envs, calls = make_envs("CartPole-v1", 2), []
     envs.reset(0)
     tracing.trace(envs, random_actions(envs, 5))
-    make_envs("CartPole-v1", 2).restore(envs.state(), progress=lambda done, total: told.append((done, total)))
-    assert told == [(i, 5) for i in range(1, 6)]
+    make_envs("CartPole-v1", 2).restore(envs.state(), progress=lambda done, total: calls.append((done, total)))
+    assert calls == [(i, 5) for i in range(1, 6)]

@@ -1,4 +1,4 @@
-"""Environments in processes that can be asked whether they are done: the same steps, and no fault that goes unseen."""
+"""Environments in subprocesses that can be polled: the same steps as in this process, and every fault is reported."""
 
 import fcntl
 import os
@@ -17,8 +17,8 @@ import pytest
 from tests.support.envs import Slow, Troubled, of
 
 from mmrs.envs.registry import make_envs
-from mmrs.envs.subprocess_envs import apart
-from mmrs.errors import EnvironmentFault, InputError
+from mmrs.envs.subprocess_envs import make_subproc_envs
+from mmrs.errors import EnvError, InputError
 
 pytestmark = pytest.mark.timeout(60)
 ROOT = Path(__file__).parents[2]
@@ -32,11 +32,11 @@ MAKERS = {
 
 @pytest.fixture
 def made():
-    """Makes environments, and ends them all after the test."""
+    """Makes environments, and closes them all after the test."""
     all_made = []
 
     def make(*makers, **options):
-        all_made.extend(apart(makers, **options))
+        all_made.extend(make_subproc_envs(makers, **options))
         return all_made[-len(makers) :]
 
     yield make
@@ -45,7 +45,7 @@ def made():
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_they_go_exactly_the_way_of_this_process(name, made):
+def test_they_step_exactly_as_in_this_process(name, made):
     make = MAKERS[name]
     here, there = [make(0)(), make(2)()], made(make(0), make(2))
     for a, b in zip(here, there, strict=True):
@@ -82,18 +82,18 @@ def test_what_was_received_stays_as_it_was(made):
     np.testing.assert_array_equal(first.reward, kept[1])
 
 
-def test_a_slow_one_is_known_to_be_and_holds_up_no_other(made):
+def test_a_slow_group_can_be_polled_and_does_not_block_the_others(made):
     slow, quick = made(of(Slow), of(Slow, 1))
     for envs in (slow, quick):
         envs.reset(0)
     slow.send(np.array([4]))
-    assert slow.ready() is False
+    assert slow.poll() is False
     for _ in range(3):
         quick.send(np.array([0]))
-        while not quick.ready():
+        while not quick.poll():
             pass
         assert quick.recv().reward == [0.0]
-    assert slow.ready() is False
+    assert slow.poll() is False
     assert slow.recv().reward == [4.0]
 
 
@@ -105,15 +105,15 @@ def test_a_slow_one_is_known_to_be_and_holds_up_no_other(made):
         (3, "process of environment 1 died with exit code -9"),
     ],
 )
-@pytest.mark.parametrize("asked", [False, True])
-def test_trouble_is_told_within_the_time_limit(action, text, asked, made):
+@pytest.mark.parametrize("polled", [False, True])
+def test_a_fault_is_reported_within_the_time_limit(action, text, polled, made):
     envs = made(of(Troubled), of(Troubled, 1), step_timeout=1.0)[1]
     envs.reset(0)
     envs.step(np.array([0]))
     envs.send(np.array([action]))
     started = time.monotonic()
-    with pytest.raises(EnvironmentFault, match=text):
-        while asked and not envs.ready():
+    with pytest.raises(EnvError, match=text):
+        while polled and not envs.poll():
             pass
         envs.recv()
     assert time.monotonic() - started < 5
@@ -121,14 +121,14 @@ def test_trouble_is_told_within_the_time_limit(action, text, asked, made):
         assert envs.state()[0]["steps"] == 1
     else:
         assert not envs._process.is_alive()
-        with pytest.raises(EnvironmentFault, match="died"):
+        with pytest.raises(EnvError, match="died"):
             envs.state()
 
 
-def test_what_is_raised_tells_where(made):
+def test_an_exception_has_a_note_with_its_origin(made):
     (envs,) = made(of(Troubled))
     envs.reset(0)
-    with pytest.raises(EnvironmentFault, match="the wheel came off") as raised:
+    with pytest.raises(EnvError, match="the wheel came off") as raised:
         envs.step(np.array([1]))
     (note,) = raised.value.__notes__
     assert "environment 0" in note and "in step" in note and "the wheel came off" in note
@@ -142,19 +142,27 @@ class SlowToReset(Troubled):
         return super().reset()
 
 
-def test_a_reset_that_hangs_is_told_too(made):
+def test_a_reset_that_hangs_is_reported_too(made):
     (envs,) = made(of(SlowToReset), step_timeout=0.5)
-    with pytest.raises(EnvironmentFault, match="did not answer within 2 s"):
+    with pytest.raises(EnvError, match="did not answer within 2 s"):
         envs.reset(0)
     assert not envs._process.is_alive()
 
 
-def test_an_interrupted_wait_loses_nothing(made):
+@pytest.fixture
+def interrupt_soon():
+    """Interrupts the main thread after 0.1 s, as Ctrl-C does; also in a background job, where SIGINT is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    main = threading.main_thread().ident
+    yield threading.Timer(0.1, lambda: signal.pthread_kill(main, signal.SIGINT)).start
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupted_wait_loses_nothing(made, interrupt_soon):
     (envs,) = made(of(Slow))
     envs.reset(0)
     envs.send(np.array([4]))
-    main = threading.main_thread().ident
-    threading.Timer(0.1, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+    interrupt_soon()
     with pytest.raises(KeyboardInterrupt):
         envs.recv()
     with pytest.raises(InputError, match="under way"):
@@ -164,27 +172,26 @@ def test_an_interrupted_wait_loses_nothing(made):
     assert envs.state()[0]["steps"] == 2
 
 
-def test_an_interrupted_call_is_not_answered_by_another(made):
+def test_an_interrupted_call_is_not_answered_by_another(made, interrupt_soon):
     (envs,) = made(of(SlowToReset))
-    main = threading.main_thread().ident
-    threading.Timer(0.1, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+    interrupt_soon()
     with pytest.raises(KeyboardInterrupt):
         envs.reset(1)
-    with pytest.raises(EnvironmentFault, match="died"):
+    with pytest.raises(EnvError, match="died"):
         envs.state()
 
 
-def test_to_be_asked_between_steps_is_not_to_be_late(made):
+def test_polls_between_steps_do_not_count_for_the_time_limit(made):
     (envs,) = made(of(Troubled), step_timeout=0.2)
     for _ in range(3):
-        assert envs.ready() is False
+        assert envs.poll() is False
         time.sleep(0.2)
     envs.reset(0)
-    assert envs.ready() is False
+    assert envs.poll() is False
     envs.step(np.array([0]))
 
 
-def test_what_cannot_be_asked_leaves_nothing_behind(made):
+def test_a_call_that_cannot_be_pickled_leaves_nothing_behind(made):
     (envs,) = made(of(Troubled))
     envs.reset(0)
     with pytest.raises((pickle.PicklingError, AttributeError)):
@@ -192,7 +199,7 @@ def test_what_cannot_be_asked_leaves_nothing_behind(made):
     assert envs.state()[0]["steps"] == 0
 
 
-def test_what_cannot_be_sent_is_told_in_words(made):
+def test_an_exception_that_cannot_be_pickled_is_reported_as_text(made):
     here = os.getpid()
 
     def only_here():
@@ -200,7 +207,7 @@ def test_what_cannot_be_sent_is_told_in_words(made):
             raise type("Odd", (Exception,), {})("cannot be sent")
         return of(Troubled)()
 
-    with pytest.raises(EnvironmentFault, match=r"Odd: cannot be sent \(line .*test_subprocess_envs.py, in only_here\)"):
+    with pytest.raises(EnvError, match=r"Odd: cannot be sent \(line .*test_subprocess_envs.py, in only_here\)"):
         made(only_here)
 
 
@@ -231,7 +238,7 @@ def test_calls_in_the_wrong_order(made):
     (envs,) = made(of(Troubled))
     envs.reset(0)
     with pytest.raises(InputError, match="send"):
-        envs.wait()
+        envs.recv_obs()
     envs.send(np.array([0]))
     for call in (envs.state, lambda: envs.send(np.array([0])), lambda: envs.reset(0)):
         with pytest.raises(InputError, match="recv"):
@@ -240,7 +247,7 @@ def test_calls_in_the_wrong_order(made):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGTERM])
-def test_what_a_terminal_or_a_scheduler_sends_ends_none(number, made):
+def test_signals_of_a_terminal_or_a_scheduler_end_no_worker(number, made):
     (envs,) = made(of(Troubled))
     envs.reset(0)
     os.kill(envs._process.pid, number)
@@ -251,14 +258,14 @@ def test_what_a_terminal_or_a_scheduler_sends_ends_none(number, made):
 
 
 @pytest.mark.parametrize("end", ["os.kill(os.getpid(), signal.SIGKILL)", "raise SystemExit(0)", "del envs, one"])
-def test_none_outlives_its_owner(end, tmp_path):
-    """Not even one that was killed and could end nothing; and none keeps it from ending."""
+def test_no_worker_outlives_its_owner(end, tmp_path):
+    """Not even if the owner was killed and could end nothing; and no worker keeps it from exiting."""
     script = f"""
         import os, signal
         from functools import partial
-        from mmrs.envs.subprocess_envs import apart
+        from mmrs.envs.subprocess_envs import make_subproc_envs
         from mmrs.envs.registry import make_envs
-        envs = apart([partial(make_envs, "CartPole-v1", 1)] * 3)
+        envs = make_subproc_envs([partial(make_envs, "CartPole-v1", 1)] * 3)
         for one in envs: one.reset(0)
         open({str(tmp_path / "pids")!r}, "w").write(" ".join(str(one._process.pid) for one in envs))
         {end}
@@ -275,11 +282,11 @@ def test_none_outlives_its_owner(end, tmp_path):
 BUSY = """
     import fcntl, os, signal, time
     import numpy as np
-    from mmrs.envs.subprocess_envs import apart
+    from mmrs.envs.subprocess_envs import make_subproc_envs
     from tests.support.envs import Endless, of
     held = open({lock!r}, "w")
     fcntl.flock(held, fcntl.LOCK_EX)
-    envs = apart([of(Endless, i) for i in range(3)])
+    envs = make_subproc_envs([of(Endless, i) for i in range(3)])
     for one in envs: one.reset(0)
     envs[2].send(np.array([0]))
     open({pids!r}, "w").write(" ".join(str(one._process.pid) for one in envs))
@@ -289,7 +296,7 @@ BUSY = """
 
 
 @pytest.mark.parametrize("end", ["os.kill(os.getpid(), signal.SIGKILL)", "raise SystemExit(0)", "del envs, one"])
-def test_not_even_busy_ones_outlive_their_owner_or_hold_its_locks(end, tmp_path):
+def test_not_even_busy_workers_outlive_their_owner_or_hold_its_locks(end, tmp_path):
     lock, pids = tmp_path / "lock", tmp_path / "pids"
     script = BUSY.format(lock=str(lock), pids=str(pids), end=end)
     subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False, timeout=30, cwd=ROOT)
@@ -304,12 +311,12 @@ def test_a_process_that_closes_nothing_ends_all_the_same():
     script = """
         import multiprocessing
         from functools import partial
-        from mmrs.envs.subprocess_envs import apart
+        from mmrs.envs.subprocess_envs import make_subproc_envs
         from mmrs.envs.registry import make_envs
 
         def nested():
             global kept
-            kept = apart([partial(make_envs, "CartPole-v1", 1)])
+            kept = make_subproc_envs([partial(make_envs, "CartPole-v1", 1)])
 
         process = multiprocessing.get_context("fork").Process(target=nested)
         process.start()

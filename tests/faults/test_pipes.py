@@ -1,4 +1,4 @@
-"""A reader that has seen enough is no error, and ends no run."""
+"""A closed pipe is no error and ends no run."""
 
 import io
 import os
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from mmrs.runs.console import _LastingStream
+from mmrs.runs.console import _ResilientStream
 from mmrs.runs.history import is_finished
 from mmrs.storage import checkpoint as store
 
-MMRS = [sys.executable, "-m", "mmrs.cli"]
+MMRS = [sys.executable, "-m", "mmrs"]
 STEPS = 8 * 1024
 
 
@@ -21,9 +21,9 @@ def test_a_closed_pipe_ends_quietly(arguments):
     command = [*MMRS, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         process.stdout.close()  # before anything is written
-        told = process.stderr.read()
+        errors = process.stderr.read()
         assert process.wait(60) in (1, 141)  # 1 is how rich ends it
-    assert told == ""
+    assert errors == ""
 
 
 def unread(*arguments: str, lines: int = 0) -> int:
@@ -62,9 +62,9 @@ def test_once_the_reader_is_gone_others_may_write_too():
     code = """
 import sys
 from pathlib import Path
-from mmrs.runs.console import lasting_console
+from mmrs.runs.console import resilient_console
 sys.stdin.read()  # until the reader is gone
-lasting_console().print("a line of the display")
+resilient_console().print("a line of the display")
 print("a word of a library", file=sys.stderr, flush=True)
 """
     pipe = subprocess.PIPE
@@ -83,7 +83,7 @@ def test_texts_that_go_nowhere_cost_no_descriptors():
     closed.close()
     before = len(list(Path("/proc/self/fd").iterdir()))
     for stream in (Gone(), closed):
-        lost = _LastingStream(stream)
+        lost = _ResilientStream(stream)
         for _ in range(5):
             assert lost.write("text") == 4
     assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -1,4 +1,4 @@
-"""A run whose games are in processes of their own: what ends it ends them, and not before it has saved."""
+"""A run with games in subprocesses: they end with the run, and not before it has saved."""
 
 import contextlib
 import json
@@ -15,13 +15,13 @@ import pytest
 from mmrs.storage import checkpoint as store
 
 pytestmark = pytest.mark.timeout(120)
-APART = ["--env.num-envs", "2", "--env.vectorization", "async", "--env.groups", "2"]
-TINY = ["--env", "Alien", "--bonus", "none", "--num-steps", "16", "--device", "cpu", *APART]
+SUBPROCESSES = ["--env.num-envs", "2", "--env.vectorization", "async", "--env.groups", "2"]
+TINY = ["--env", "Alien", "--bonus", "none", "--num-steps", "16", "--device", "cpu", *SUBPROCESSES]
 
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts runs, and ends what is left of them after the test."""
+    """Starts runs, and kills what is left of them after the test."""
     started = []
 
     def start(*options):
@@ -67,8 +67,8 @@ def test_a_signal_to_all_processes_saves_the_run(number, start, tmp_path):
     until(lambda: len(rows(tmp_path)) > 1)
     assert len(children(run.pid)) == 2
     os.killpg(run.pid, number)
-    _, said = run.communicate(timeout=60)
-    assert run.returncode == 128 + number, said
+    _, printed = run.communicate(timeout=60)
+    assert run.returncode == 128 + number, printed
     assert store.load(tmp_path / "run" / "checkpoints")[0] == rows(tmp_path)[-1]["step"]
     until(lambda: group_is_gone(run.pid))
 
@@ -77,10 +77,10 @@ def test_a_game_that_dies_ends_the_run_and_names_what_is_left(start, tmp_path):
     run = start("--checkpoint-every", "1")
     until(lambda: len(rows(tmp_path)) > 1)
     os.kill(children(run.pid)[1], signal.SIGKILL)
-    _, said = run.communicate(timeout=60)
+    _, printed = run.communicate(timeout=60)
     assert run.returncode not in (0, None)
-    assert "environment 1 died with exit code -9" in " ".join(said.split())
-    assert "checkpoint" in said
+    assert "environment 1 died with exit code -9" in " ".join(printed.split())
+    assert "checkpoint" in printed
     assert store.load(tmp_path / "run" / "checkpoints")[0] == rows(tmp_path)[-1]["step"]
     until(lambda: group_is_gone(run.pid))
 
@@ -94,8 +94,8 @@ def test_a_run_that_is_killed_takes_its_games_along(start, tmp_path):
     until(lambda: group_is_gone(run.pid))
 
 
-def test_runs_side_by_side_have_games_apart_too(tmp_path):
-    """Their processes read requests in a thread, which a fork must not wait for."""
+def test_compared_runs_may_have_games_in_subprocesses_too(tmp_path):
+    """Their workers read requests in a thread, which a fork must not wait for."""
     options = ["--compare", "ppo", "--steps", "64", "--root", str(tmp_path), "--name", "both", "--quiet"]
     done = subprocess.run(
         [sys.executable, "-m", "mmrs.cli", "train", *TINY, *options],
@@ -110,13 +110,13 @@ def test_runs_side_by_side_have_games_apart_too(tmp_path):
 
 SUSPENDED = """
     import numpy as np
-    from mmrs.envs.subprocess_envs import apart
+    from mmrs.envs.subprocess_envs import make_subproc_envs
     from tests.support.envs import Busy, of
-    (envs,) = apart([of(Busy)], step_timeout=2.0)
+    (envs,) = make_subproc_envs([of(Busy)], step_timeout=2.0)
     envs.reset(0)
     while True:
         envs.send(np.array([0]))
-        while {asked} and not envs.ready():
+        while {polled} and not envs.poll():
             pass
         envs.recv()
         print(flush=True)
@@ -124,9 +124,9 @@ SUSPENDED = """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("asked", [True, False])
-def test_to_be_suspended_is_not_to_be_late(asked):
-    code = textwrap.dedent(SUSPENDED.format(asked=asked))
+@pytest.mark.parametrize("polled", [True, False])
+def test_suspension_does_not_count_for_the_time_limit(polled):
+    code = textwrap.dedent(SUSPENDED.format(polled=polled))
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": Path(__file__).parents[2]}
     run = subprocess.Popen([sys.executable, "-c", code], start_new_session=True, **options)
     run.stdout.readline()

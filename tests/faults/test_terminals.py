@@ -1,4 +1,4 @@
-"""A real terminal: what it shows when a run is stopped, and what becomes of the run when it goes away."""
+"""A real terminal: its output when a run is stopped, and the run when the terminal is closed."""
 
 import contextlib
 import os
@@ -44,7 +44,7 @@ class Terminal:
             self.shown += os.read(self.keys, 1 << 16).decode(errors="replace")
 
     def until_an_update(self):
-        """Wait for the first row of the record."""
+        """Wait for the first row of metrics."""
         record = self.run / "metrics.jsonl"
         while not record.exists() or not record.stat().st_size:
             assert self.process.poll() is None, "it ended before its first update"

@@ -41,22 +41,22 @@ def test_inertia_is_as_good_as_scikit_learn(offset):
 
 
 @pytest.mark.parametrize("size", [200, 512])
-def test_wide_sets_are_clustered_as_well_in_their_main_directions(size):
+def test_wide_sets_are_clustered_as_well_in_their_randomized_pca(size):
     rng = np.random.default_rng(size)
     for draw in range(6):
         points = rng.standard_normal((400, size))
-        if draw % 2:  # many things to tell apart, some noise round each
+        if draw % 2:  # many clusters with some noise around each
             points = 0.3 * points + rng.standard_normal((60, size))[rng.integers(0, 60, 400)]
         x = torch.from_numpy(points.astype(np.float32)).unsqueeze(0)
         ours = inertia(x, every(x), kmeans(x, every(x), 64, seeded(draw)), 64).item()
         assert ours <= 1.05 * KMeans(64, n_init=1, random_state=draw).fit(points).inertia_
 
 
-def test_sets_too_large_for_a_table_of_distances_start_alike(monkeypatch):
+def test_sets_too_large_for_a_table_of_distances_start_the_same(monkeypatch):
     x = torch.randn(2, 60, 5, generator=seeded(4))
     mask = torch.rand(2, 60, generator=seeded(5)) < 0.8
     labels = kmeans(x, mask, 9, seeded())
-    monkeypatch.setattr(clustering, "TABLE_STATES", 1)
+    monkeypatch.setattr(clustering, "MAX_TABLE_STATES", 1)
     assert torch.equal(kmeans(x, mask, 9, seeded()), labels)
 
 
@@ -91,11 +91,11 @@ def test_few_distinct_states_many_clusters_and_masks(sets, length, k, distinct, 
 
 
 WIDTHS = pytest.mark.parametrize("width", [4, 200])
-"""Wide sets are turned to their main directions first."""
+"""Wide sets are reduced to their main directions first."""
 
 
 @WIDTHS
-def test_padding_has_no_say(width):
+def test_padding_changes_nothing(width):
     x = torch.randn(3, 20, width, generator=seeded(1))
     mask = torch.rand(3, 20, generator=seeded(2)) < 0.6
     other = torch.where(mask.unsqueeze(-1), x, 1e3 * torch.randn(3, 20, width, generator=seeded(3)))
@@ -103,7 +103,7 @@ def test_padding_has_no_say(width):
 
 
 @WIDTHS
-def test_sets_do_not_touch_each_other(width):
+def test_sets_are_independent(width):
     x = torch.randn(3, 20, width, generator=seeded(1))
     other = x.clone()
     other[1] = torch.randn(20, width, generator=seeded(2)) * 50
@@ -114,11 +114,11 @@ def test_sets_do_not_touch_each_other(width):
 def test_batched_equals_one_by_one(monkeypatch):
     x = torch.randn(4, 30, 3, generator=seeded(1))
     mask = torch.rand(4, 30, generator=seeded(2)) < 0.8
-    draws = torch.rand(6, 4, clustering.TRIALS, generator=seeded(3))
-    monkeypatch.setattr(torch, "rand", lambda *_, **__: draws)
+    noise = torch.rand(6, 4, clustering.N_LOCAL_TRIALS, generator=seeded(3))
+    monkeypatch.setattr(torch, "rand", lambda *_, **__: noise)
     batched = kmeans(x, mask, 6, seeded())
     for g in range(4):
-        monkeypatch.setattr(torch, "rand", lambda *_, g=g, **__: draws[:, g : g + 1])
+        monkeypatch.setattr(torch, "rand", lambda *_, g=g, **__: noise[:, g : g + 1])
         assert torch.equal(kmeans(x[g : g + 1], mask[g : g + 1], 6, seeded())[0], batched[g])
 
 
@@ -128,37 +128,37 @@ def test_the_same_generator_gives_the_same_labels_and_is_advanced_alike(width):
     first, second, everyone = seeded(7), seeded(7), torch.get_rng_state()
     assert torch.equal(kmeans(x, every(x), 4, first), kmeans(x, every(x), 4, second))
     assert torch.equal(torch.get_rng_state(), everyone)
-    torch.rand(4, 2, clustering.TRIALS, generator=(third := seeded(7)))
+    torch.rand(4, 2, clustering.N_LOCAL_TRIALS, generator=(third := seeded(7)))
     assert torch.equal(first.get_state(), third.get_state())
 
 
 @pytest.mark.parametrize(("clusters", "width"), [(6, 6), (6, 200), (100, 200)])
 def test_separated_clusters_are_found(clusters, width):
-    """Also where each lies in a direction of its own and there are more of them than are kept."""
-    centres = 100 * torch.eye(width)[:clusters]
+    """Also where each lies in its own direction and there are more of them than `PCA_DIM`."""
+    centers = 100 * torch.eye(width)[:clusters]
     number = torch.arange(10 * clusters) % clusters
-    x = (centres[number] + 0.1 * torch.randn(10 * clusters, width, generator=seeded())).unsqueeze(0)
+    x = (centers[number] + 0.1 * torch.randn(10 * clusters, width, generator=seeded())).unsqueeze(0)
     labels = kmeans(x, every(x), clusters, seeded(1))[0]
     pairs = {(int(n), int(label)) for n, label in zip(number, labels, strict=True)}
     assert len(pairs) == len(labels.unique()) == clusters
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_main_directions_are_orthonormal_and_hold_all_of_a_set_that_has_no_more(dtype):
-    few = torch.randn(2, 50, 12, generator=seeded(1), dtype=dtype)
-    x = few @ torch.randn(2, 12, 200, generator=seeded(2), dtype=dtype)
-    directions = clustering._main_directions(x)
-    assert directions.shape == (2, 200, clustering.DIRECTIONS)
-    unit = torch.eye(clustering.DIRECTIONS, dtype=dtype).expand(2, -1, -1)
+def test_randomized_pca_are_orthonormal_and_hold_all_of_a_set_that_has_no_more(dtype):
+    latent = torch.randn(2, 50, 12, generator=seeded(1), dtype=dtype)
+    x = latent @ torch.randn(2, 12, 200, generator=seeded(2), dtype=dtype)
+    directions = clustering._randomized_pca(x)
+    assert directions.shape == (2, 200, clustering.PCA_DIM)
+    unit = torch.eye(clustering.PCA_DIM, dtype=dtype).expand(2, -1, -1)
     torch.testing.assert_close(directions.mT @ directions, unit, atol=1e-5, rtol=0)
     torch.testing.assert_close(x @ directions @ directions.mT, x, atol=1e-3, rtol=1e-3)
-    assert clustering._main_directions(torch.zeros(1, 3, 200)).isfinite().all()
+    assert clustering._randomized_pca(torch.zeros(1, 3, 200)).isfinite().all()
 
 
-def test_an_empty_cluster_keeps_its_centre():
+def test_an_empty_cluster_keeps_its_center():
     x, weight = torch.tensor([[[0.0], [4.0]]]), torch.ones(1, 2)
-    centres = clustering._means(x, weight, torch.zeros(1, 2, dtype=torch.int64), torch.tensor([[[9.0], [7.0]]]))
-    assert centres.flatten().tolist() == [2.0, 7.0]
+    centers = clustering._means(x, weight, torch.zeros(1, 2, dtype=torch.int64), torch.tensor([[[9.0], [7.0]]]))
+    assert centers.flatten().tolist() == [2.0, 7.0]
 
 
 @WIDTHS
@@ -170,11 +170,11 @@ def test_extreme_scales_stay_usable(scale, width):
     assert labels.max() < 4
 
 
-def test_a_start_ends_with_the_last_distinct_state():
+def test_kmeans_plus_plus_ends_with_the_last_distinct_state():
     points = torch.randn(5, 40, generator=seeded()).repeat(20, 1) + 100.0  # far out, where rounding is coarse
-    centred = points - points.mean(0)
-    table = torch.cdist(centred, centred).square().numpy()
-    rounding = 16 * np.finfo(np.float32).eps * centred.square().sum(1).numpy()
+    centered = points - points.mean(0)
+    table = torch.cdist(centered, centered).square().numpy()
+    rounding = 16 * np.finfo(np.float32).eps * centered.square().sum(1).numpy()
     picks = clustering_cpu._plus_plus(table, torch.rand(9, 8, generator=seeded()).numpy(), rounding)
     assert sorted(picks % 5) == [0, 1, 2, 3, 4]
 
@@ -187,13 +187,13 @@ def test_one_state_far_off_leaves_the_others_their_clusters():
 
 
 @pytest.mark.parametrize(("states", "distinct", "size"), [(60, 60, 3), (200, 200, 100), (40, 5, 4)])
-def test_a_set_alone_is_clustered_as_in_company(states, distinct, size):
+def test_a_single_set_is_clustered_as_in_a_batch(states, distinct, size):
     points = torch.randn(1, distinct, size, generator=seeded(3)).repeat(1, states // distinct, 1)
-    draws = clustering.draw_starts(1, 8, seeded(4))
-    alone = clustering.kmeans_from(points, every(points), draws)
+    noise = clustering.draw_init_noise(1, 8, seeded(4))
+    alone = clustering.kmeans_from(points, every(points), noise)
     pair = points.repeat(2, 1, 1)
-    together = clustering.kmeans_from(pair, every(pair), draws.repeat(1, 2, 1))
+    together = clustering.kmeans_from(pair, every(pair), noise.repeat(1, 2, 1))
     assert torch.equal(alone.expand(2, -1), together)
     padded = torch.cat([points, torch.full_like(points[:, :3], 1e3)], 1)
     mask = torch.arange(padded.shape[1]).unsqueeze(0) < points.shape[1]
-    assert torch.equal(clustering.kmeans_from(padded, mask, draws)[:, :-3], alone)
+    assert torch.equal(clustering.kmeans_from(padded, mask, noise)[:, :-3], alone)

@@ -27,7 +27,7 @@ def test_estimators_take_batches():
     torch.testing.assert_close(entropy.discounted_distribution(batch, 5, 0.9)[0], alone, rtol=0, atol=0)
 
 
-def test_discounted_distribution_is_the_normalised_formula():
+def test_discounted_distribution_is_the_normalized_formula():
     gamma, steps = 0.5, len(WALK) - 1
     factor = (1 - gamma) / (1 - gamma ** (steps + 1))
     expected = [factor, factor * (gamma + gamma**2), 0.0, factor * gamma**3, 0.0]
@@ -121,6 +121,6 @@ def test_knn_entropy_of_coinciding_points_is_minus_infinity():
 
 
 @pytest.mark.parametrize("k", [0, 4])
-def test_knn_entropy_refuses_impossible_neighbours(k):
+def test_knn_entropy_refuses_impossible_neighbors(k):
     with pytest.raises(InputError, match="between 1 and 3"):
         entropy.knn_entropy(torch.zeros(4, 2), k=k)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmrs.functional.entropy import empirical_distribution, renyi2_entropy
-from mmrs.functional.fairness import gain, index_of, jain_index, visit_curve
+from mmrs.functional.fairness import gain, jain_from_sums, jain_index, visit_curve
 
 STATES = st.integers(2, 8)
 WALKS = st.lists(st.integers(0, 7), min_size=1, max_size=40)
@@ -28,20 +28,20 @@ def test_each_visit_raises_j_by_at_most_one_over_s_and_by_that_only_while_nothin
         rise = exact[i] - exact[i - 1]
         assert rise <= Fraction(1, 8)
         assert (rise == Fraction(1, 8)) == (len(set(walk[: i + 1])) == i + 1)
-    assert curve.index(8)[0].tolist() == pytest.approx([float(j) for j in exact], rel=1e-15)
+    assert curve.jain_index(8)[0].tolist() == pytest.approx([float(j) for j in exact], rel=1e-15)
 
 
 @given(walk=WALKS, size=st.integers(8, 12))
 def test_j_is_the_exponential_of_the_renyi_2_entropy_over_s(walk, size):
     labels = torch.tensor([walk])
     expected = renyi2_entropy(empirical_distribution(labels, size)).exp() / size
-    torch.testing.assert_close(visit_curve(labels).index(size)[:, -1], expected)
+    torch.testing.assert_close(visit_curve(labels).jain_index(size)[:, -1], expected)
     torch.testing.assert_close(jain_index(torch.bincount(labels[0], minlength=size)), expected[0])
 
 
 @given(walk=WALKS, gamma=st.sampled_from([0.5, 0.9, 0.99, 1.0]))
 def test_discounted_gains_telescope(walk, gamma):
-    j = visit_curve(torch.tensor([walk])).index(8)[0]
+    j = visit_curve(torch.tensor([walk])).jain_index(8)[0]
     gains = gain(j[:-1], j[1:], gamma)
     steps = len(gains)
     weights = gamma ** torch.arange(steps, dtype=torch.float64)
@@ -63,7 +63,7 @@ def test_the_curve_is_a_recount_by_dictionary(data, rows, length):
         torch.tensor(segments, dtype=torch.int64).view(shape),
         torch.tensor(carried),
     )
-    index, entropy = curve.index(size), curve.entropy()
+    index, entropy = curve.jain_index(size), curve.entropy()
     for g in range(rows):
         counts, now = Counter(dict(enumerate(carried[g]))), 0
         for i in range(length):
@@ -82,7 +82,7 @@ def test_the_curve_is_a_recount_by_dictionary(data, rows, length):
 
 def test_before_the_first_visit_j_is_one_over_s():
     assert jain_index(torch.zeros(3, 5)).tolist() == [0.2] * 3
-    assert index_of(torch.tensor(0), torch.tensor(0), 4).item() == 0.25
+    assert jain_from_sums(torch.tensor(0), torch.tensor(0), 4).item() == 0.25
 
 
 def test_long_curves_stay_exact():

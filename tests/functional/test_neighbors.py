@@ -1,4 +1,4 @@
-"""Distances and k-th neighbours against brute force and scikit-learn."""
+"""Distances and k-th neighbors against brute force and scikit-learn."""
 
 import numpy as np
 import pytest
@@ -37,13 +37,13 @@ def test_knn_is_scikit_learn(offset):
     np.testing.assert_allclose(ours, theirs, rtol=1e-4)
 
 
-def test_a_state_met_k_times_again_is_at_exactly_zero():
+def test_a_state_visited_k_more_times_is_at_exactly_zero():
     x = torch.randn(1, 1, 64) * 100
     x = torch.cat([x.expand(1, 4, 64), torch.randn(1, 9, 64) * 100], 1)
     assert (knn_distances(x, torch.ones(1, 13, dtype=torch.bool), 3)[0, :4] == 0).all()
 
 
-def test_padding_has_no_say():
+def test_padding_changes_nothing():
     x, mask = torch.randn(2, 9, 3), torch.rand(2, 9) < 0.6
     other = torch.where(mask.unsqueeze(-1), x, 100 * torch.randn(2, 9, 3))
     assert torch.equal(knn_distances(x, mask, 2), knn_distances(other, mask, 2))

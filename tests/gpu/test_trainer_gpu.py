@@ -1,4 +1,4 @@
-"""The fast path on a GPU: captured graphs and transfers that nobody waits for give what plain calls give."""
+"""The fast path on a GPU: captured graphs and asynchronous transfers give the same results as plain calls."""
 
 from dataclasses import replace
 from functools import partial
@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from torch.utils._pytree import tree_map_only
 
 from mmrs.functional import clustering
-from mmrs.functional.ppo_gpu import OldPolicy, choice_slopes, clipped_adam
-from mmrs.functional.triton_kernels import triton_kernels
+from mmrs.functional.clustering_triton import triton_kernels, triton_works
+from mmrs.functional.ppo_gpu import OldPolicy, clipped_adam, ppo_gradients
 from mmrs.nets.actor_critic import ActorCritic
 from mmrs.nets.conv_inference import ConvInference
-from mmrs.nets.cuda_graphs import Captured, as_words, copy_words, fetched, seen_from, to_device
+from mmrs.nets.cuda_graphs import CudaGraphed, as_words, copy_raw, device_view_of_pinned, to_device, to_device_memory
 from mmrs.ppo.advantages import MixingConfig, mixed_advantages
 from mmrs.ppo.ppo import PPO, Batch, PPOConfig
-from mmrs.ppo.trainer import _on
 from mmrs.rewards import make
 from mmrs.rollout import Rollout
 from mmrs.runs.build import build_trainer
@@ -50,17 +50,17 @@ def a_rollout(seed, steps=16, envs=4, ends=2):
 @pytest.mark.parametrize("shape", [(2, 4, 84, 84), (3, 5), (2, 1), (8, 3)])
 def test_the_memory_of_the_host_is_read_and_written_in_place(dtype, shape):
     there = torch.randint(0, 200, shape).to(dtype).pin_memory()
-    seen = seen_from(GPU, there)
-    own = fetched(seen)
+    seen = device_view_of_pinned(GPU, there)
+    own = to_device_memory(seen)
     assert own.is_cuda and own.data_ptr() != there.data_ptr()
     torch.testing.assert_close(own.cpu(), there, rtol=0, atol=0)
-    copy_words(torch.full_like(own, 7), seen)
+    copy_raw(torch.full_like(own, 7), seen)
     torch.cuda.synchronize()
     assert bool((there == 7).all())
     assert as_words(seen).data_ptr() == seen.data_ptr()
 
 
-def test_transfers_behind_other_work_lose_nothing():
+def test_transfers_queued_behind_other_work_lose_nothing():
     busy = torch.randn(4096, 4096, device=GPU)
     for _ in range(20):
         busy = busy @ busy
@@ -69,7 +69,7 @@ def test_transfers_behind_other_work_lose_nothing():
     assert [int(x[0]) for x in sent] == list(range(50)) == [int(x[-1]) for x in sent]
 
 
-def test_the_network_laid_out_for_acting_is_the_network():
+def test_the_inference_network_equals_the_network():
     trainer = atari_trainer("none")
     acting, ppo = trainer.collector.network, trainer.ppo
     assert isinstance(acting._inference, ConvInference)
@@ -84,22 +84,22 @@ def test_the_network_laid_out_for_acting_is_the_network():
 
 
 @pytest.mark.parametrize(("groups", "where"), [(1, "sync"), (2, "sync"), (4, "sync"), (2, "async"), (8, "async")])
-def test_what_is_kept_is_what_was_seen_and_done(groups, where):
+def test_the_stored_rollout_equals_what_the_environments_saw(groups, where):
     trainer = atari_trainer(groups=groups, vectorization=where)
     collector = trainer.collector
     collector.start(0)
-    for _ in range(6):  # graphs are captured on the way
+    for _ in range(6):  # the first ones capture graphs
         noise_state = trainer.ppo.generator.get_state()
-        shown = np.concatenate([group.obs for group in collector.groups])
+        seen = np.concatenate([group.obs for group in collector.groups])
         got = collector.collect()
         rollout = got.rollout
-        np.testing.assert_array_equal(rollout.obs[0].cpu().numpy(), shown)
-        shown = np.concatenate([group.obs for group in collector.groups])
-        np.testing.assert_array_equal(rollout.obs[-1].cpu().numpy(), shown)
-        np.testing.assert_array_equal(got.actions.squeeze(-1).cpu().numpy(), collector.written.actions.numpy())
+        np.testing.assert_array_equal(rollout.obs[0].cpu().numpy(), seen)
+        seen = np.concatenate([group.obs for group in collector.groups])
+        np.testing.assert_array_equal(rollout.obs[-1].cpu().numpy(), seen)
+        np.testing.assert_array_equal(got.actions.squeeze(-1).cpu().numpy(), collector.step_buffer.actions.numpy())
         with torch.no_grad():
             parameters, values = trainer.ppo.forward(rollout.obs[:-1].flatten(0, 1))
-            _, next_values = trainer.ppo.forward(rollout.states[rollout.after].flatten(0, 1))
+            _, next_values = trainer.ppo.forward(rollout.states[rollout.next_state_index].flatten(0, 1))
         log_prob, _ = trainer.ppo.network.log_prob(parameters, got.actions.flatten(0, 1))
         torch.testing.assert_close(log_prob.view_as(got.log_prob), got.log_prob, rtol=2e-3, atol=2e-3)
         torch.testing.assert_close(values.view_as(got.values), got.values, rtol=2e-3, atol=2e-3)
@@ -115,7 +115,7 @@ def test_what_is_kept_is_what_was_seen_and_done(groups, where):
 
 
 @pytest.mark.parametrize("options", [{}, {"lambda_l": 0.1}, {"latent": "sample"}, {"scale_global": False}])
-def test_a_score_as_a_graph_is_the_score(options):
+def test_a_captured_bonus_equals_the_plain_one(options):
     space = spaces.Box(0, 255, (4, 84, 84), np.uint8)
     bonus = make("mmrs", space, spaces.Discrete(6), seed=0, k=8, **options).to(GPU)
     memory = None
@@ -124,7 +124,7 @@ def test_a_score_as_a_graph_is_the_score(options):
         before = memory
         kept = {name: value.clone() for name, value in (before or {}).items()}
         terms, memory = bonus.compute_terms(rollout, before)
-        padded = rollout.with_room(64)
+        padded = rollout.pad_states(64)
         start = before or bonus.initial_memory(4, GPU)
         with torch.no_grad():
             expected, after = bonus._score(padded, start, *bonus._draw(padded))
@@ -139,25 +139,25 @@ def test_a_score_as_a_graph_is_the_score(options):
         bonus.update(rollout)
 
 
-def test_the_start_of_kmeans_as_a_kernel_is_that_of_plain_calls(monkeypatch):
+def test_the_kmeans_init_kernel_equals_plain_calls(monkeypatch):
     generator = torch.Generator().manual_seed(0)
-    # Whole numbers: distances and their sums are exact, so that nothing depends on the order of adding.
+    # Whole weights: distances and their sums are exact, so that nothing depends on the order of adding.
     x = torch.randint(0, 40, (3, 500, 2), generator=generator).float().to(GPU)
     mask = (torch.arange(500) < torch.tensor([[500], [321], [1]])).to(GPU)
-    draws = torch.rand(64, 3, 8, generator=generator).to(GPU)
-    held = x * mask.unsqueeze(-1)
-    by_kernel = clustering._plus_plus(held, mask.float(), draws)
-    assert triton_kernels("clustering_triton") is not None
-    monkeypatch.setattr(clustering, "pick_starts", lambda *_: None)
-    by_calls = clustering._plus_plus(held, mask.float(), draws)
-    torch.testing.assert_close(by_kernel, by_calls, rtol=0, atol=0)
+    noise = torch.rand(64, 3, 8, generator=generator).to(GPU)
+    masked = x * mask.unsqueeze(-1)
+    by_kernel = clustering._kmeans_plus_plus(masked, mask.float(), noise)
+    assert triton_works()
+    monkeypatch.setattr(clustering, "choose_centers_triton", lambda *_: None)
+    by_torch = clustering._kmeans_plus_plus(masked, mask.float(), noise)
+    torch.testing.assert_close(by_kernel, by_torch, rtol=0, atol=0)
     assert len(by_kernel[0].unique(dim=0)) == 64
 
 
 @pytest.mark.parametrize("mode", ["sum", "two_heads"])
-def test_advantages_as_a_graph_are_the_advantages(mode):
+def test_captured_advantages_equal_plain_ones(mode):
     mixing = MixingConfig(mode, intrinsic_episodic=mode == "sum")
-    graph = Captured(partial(mixed_advantages, mixing=mixing, gamma=0.99, lam=0.95))
+    graph = CudaGraphed(partial(mixed_advantages, mixing=mixing, gamma=0.99, lam=0.95))
     heads = 2 if mode == "two_heads" else 1
     for seed in range(6):
         generator = torch.Generator(GPU).manual_seed(seed)
@@ -183,11 +183,11 @@ def test_every_bonus_trains_on_a_gpu(bonus, env_id):
 def test_graphs_learn_what_plain_calls_learn(monkeypatch):
     rows = {}
     for kind, calls in {"graphs": 3, "plain": 10**9}.items():
-        monkeypatch.setattr("mmrs.nets.cuda_graphs.EAGER_CALLS", calls)
+        monkeypatch.setattr("mmrs.nets.cuda_graphs.WARMUP_CALLS", calls)
         trainer = atari_trainer()
         rows[kind] = [row for row, _ in zip(trainer, range(6), strict=False)]
         trainer.collector.close()
-    # The games part after some updates, as products differ in their last bits; until then all figures agree.
+    # The games diverge after some updates, as products differ in their last bits; until then all metrics agree.
     for name in ("policy_loss", "value_loss", "entropy", "reward/global_std", "explained_variance", "bonus/vae_error"):
         for one, other in zip(rows["graphs"][:2], rows["plain"][:2], strict=True):
             if name in one:
@@ -198,7 +198,7 @@ def test_graphs_learn_what_plain_calls_learn(monkeypatch):
 @pytest.mark.parametrize("heads", [1, 2])
 @pytest.mark.parametrize("clip_values", [True, False])
 @pytest.mark.parametrize(("actions", "batch"), [(18, 256), (3, 100), (2, 16), (40, 33)])
-def test_slopes_in_one_kernel_are_those_of_the_calls(actions, batch, clip_values, heads, monkeypatch):
+def test_the_loss_gradients_of_the_kernel_equal_those_of_torch(actions, batch, clip_values, heads, monkeypatch):
     observation = observation_spec(spaces.Box(-9, 9, (4,), np.float32))
     torch.manual_seed(0)
     network = ActorCritic(observation, action_spec(spaces.Discrete(actions)), heads).to(GPU)
@@ -209,20 +209,20 @@ def test_slopes_in_one_kernel_are_those_of_the_calls(actions, batch, clip_values
         obs = torch.randn(many, 4, device=GPU)
         parameters, values = ppo.forward(obs)
         parameters = 2.0 * torch.randn_like(parameters)
-        chosen = network.sample(parameters, torch.randn_like(parameters))
-        log_prob, _ = network.log_prob(parameters, chosen)
+        actions_taken = network.sample(parameters, torch.randn_like(parameters))
+        log_prob, _ = network.log_prob(parameters, actions_taken)
         noise = partial(torch.randn, many, device=GPU)
         near = values + 0.2 * torch.randn_like(values)
-        held = Batch(obs, chosen, log_prob + 0.2 * noise(), near, values + torch.randn_like(values), noise())
+        stored = Batch(obs, actions_taken, log_prob + 0.2 * noise(), near, values + torch.randn_like(values), noise())
         index = torch.randperm(many, device=GPU)[:batch]
-        said = torch.cat([parameters, values], 1)[index]
-        parameters, values = said.split([actions, heads], 1)
+        outputs = torch.cat([parameters, values], 1)[index]
+        parameters, values = outputs.split([actions, heads], 1)
         assert ppo._one_kernel and triton_kernels("ppo_triton") is not None
-        by_kernel = ppo._slopes(parameters, values, held, index)
+        by_kernel = ppo._loss_gradients(parameters, values, stored, index)
         monkeypatch.setattr(ppo, "_one_kernel", False)
-        by_calls = ppo._slopes(parameters, values, held, index)
-    assert 0 < by_calls[2][4].mean() < 1  # some are clipped and some are not
-    for one, other in zip(by_kernel, by_calls, strict=True):
+        by_torch = ppo._loss_gradients(parameters, values, stored, index)
+    assert 0 < by_torch[2][4].mean() < 1  # some are clipped and some are not
+    for one, other in zip(by_kernel, by_torch, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
 
 
@@ -238,16 +238,16 @@ def test_the_kernel_hides_no_nan(part, clip_values):
     inputs[part][3] = torch.nan
     actions = torch.zeros(32, 1, dtype=torch.int64, device=GPU)
     old = OldPolicy(actions, inputs["log_prob"], inputs["old_values"], inputs["returns"], inputs["advantages"])
-    numbers = {"clip": 0.1, "value_clip": 0.1 if clip_values else None, "entropy_weight": 0.1, "value_weight": 0.5}
-    found = choice_slopes(inputs["logits"], inputs["values"], old, torch.arange(32, device=GPU), **numbers)
-    told = found[2].mean(1).isnan()
-    assert bool(told.any()) or (part == "old_values" and not clip_values)
+    weights = {"clip": 0.1, "value_clip": 0.1 if clip_values else None, "entropy_weight": 0.1, "value_weight": 0.5}
+    found = ppo_gradients(inputs["logits"], inputs["values"], old, torch.arange(32, device=GPU), **weights)
+    metrics = found[2].mean(1).isnan()
+    assert bool(metrics.any()) or (part == "old_values" and not clip_values)
     wanted = {"values": 1, "returns": 1, "advantages": 0, "log_prob": 0, "logits": 0}
-    assert part == "old_values" or bool(told[wanted[part]])
+    assert part == "old_values" or bool(metrics[wanted[part]])
 
 
-def test_minibatches_whose_parts_lie_anywhere_are_captured():
-    """65 in four parts: the smaller ones never begin where the copy lies that a graph reads."""
+def test_minibatches_at_any_address_are_captured():
+    """65 in four parts: the smaller ones never start at the address of the copy that a graph reads."""
     observation = observation_spec(spaces.Box(-9, 9, (4,), np.float32))
     network = ActorCritic(observation, action_spec(spaces.Discrete(3))).to(GPU)
     ppo = PPO(network, observation, PPOConfig(), torch.Generator().manual_seed(0))
@@ -255,8 +255,8 @@ def test_minibatches_whose_parts_lie_anywhere_are_captured():
     for _ in range(3):
         rest = {name: torch.randn(shape, device=GPU) for name, shape in columns.items()}
         actions = torch.randint(3, (65, 1), device=GPU)
-        told = ppo.update(Batch(obs=torch.randn(65, 4, device=GPU), actions=actions, **rest), 0.0)
-    assert all(bool(value.isfinite()) for value in told.values())
+        metrics = ppo.update(Batch(obs=torch.randn(65, 4, device=GPU), actions=actions, **rest), 0.0)
+    assert all(bool(value.isfinite()) for value in metrics.values())
 
 
 @pytest.mark.parametrize("bonus", ["none", "rnd"])
@@ -266,7 +266,7 @@ def test_a_run_goes_from_a_gpu_to_a_cpu_and_back(bonus):
     for device in ("cuda", "cpu", "cuda", "cuda"):
         trainer = build_trainer(replace(config, device=device))
         if state is not None:
-            trainer.restore(_on(state, torch.device("cpu")))
+            trainer.restore(tree_map_only(torch.Tensor, lambda tensor: tensor.cpu(), state))
         rows = [row for _, row in zip(range(2 if device == "cpu" else 3), trainer, strict=False)]
         assert all(np.isfinite(row["policy_loss"]) for row in rows)
         state = trainer.state()
@@ -276,7 +276,7 @@ def test_a_run_goes_from_a_gpu_to_a_cpu_and_back(bonus):
 
 @pytest.mark.parametrize("size", [5, 1024, 100_003])
 @pytest.mark.parametrize("max_norm", [0.5, 1e9])
-def test_a_step_of_adam_in_one_kernel_is_that_of_torch(size, max_norm):
+def test_the_adam_kernel_equals_torch(size, max_norm):
     torch.manual_seed(0)
     start = torch.randn(size, device=GPU)
     vectors = [torch.nn.Parameter(start.clone()) for _ in range(2)]

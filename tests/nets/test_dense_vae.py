@@ -1,4 +1,4 @@
-"""A dense VAE trained in NumPy goes where torch's graph and Adam lead it."""
+"""A dense VAE trained in NumPy gets the weights that autograd and Adam give it."""
 
 import copy
 
@@ -11,8 +11,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import mmrs
 from mmrs.functional.losses import gaussian_kl, vae_loss
 from mmrs.nets import dense_vae
+from mmrs.nets import threads as blas_threads
 from mmrs.nets.dense_vae import train_dense
-from mmrs.nets.flat import fits_one_vector
+from mmrs.nets.flat import can_flatten
 from mmrs.nets.vae import VAE
 from mmrs.spaces import observation_spec
 
@@ -34,7 +35,7 @@ def data(batches=3, latent=LATENT):
     return torch.randn(batches, 8, 6).double(), torch.randn(batches, 8, latent).double()
 
 
-def train_by_graph(vae, optimizer, batches, noise):
+def train_by_autograd(vae, optimizer, batches, noise):
     measured = []
     for x, drawn in zip(batches, noise, strict=True):
         mean, log_variance = vae.encode(x)
@@ -48,34 +49,34 @@ def train_by_graph(vae, optimizer, batches, noise):
 
 
 @pytest.mark.parametrize(("latent", "bounded"), [(LATENT, True), (LATENT, False), (256, False), (256, True)])
-def test_weights_moments_and_measurements_are_those_of_the_graph(latent, bounded):
+def test_weights_moments_and_measurements_are_those_of_autograd(latent, bounded):
     (vae, adam), (other, other_adam) = make(latent, bounded), make(latent, bounded)
     for _ in range(2):  # the second pass goes on from the first one's moments
         measured = train_dense(vae, adam, *data(latent=latent), VARIANCE)
-        wanted = train_by_graph(other, other_adam, *data(latent=latent))
+        wanted = train_by_autograd(other, other_adam, *data(latent=latent))
         torch.testing.assert_close(measured, wanted, check_dtype=False)
     torch.testing.assert_close(vae.state_dict(), other.state_dict())
     torch.testing.assert_close(adam.state_dict(), other_adam.state_dict())
 
 
-def test_weights_stay_in_their_places_and_share_nothing():
+def test_weights_keep_their_memory_and_share_none():
     vae, adam = make()
-    places = [p.data_ptr() for p in vae.parameters()]
+    addresses = [p.data_ptr() for p in vae.parameters()]
     twin = copy.deepcopy(vae)
     train_dense(vae, adam, *data(), VARIANCE)
-    assert [p.data_ptr() for p in vae.parameters()] == places
+    assert [p.data_ptr() for p in vae.parameters()] == addresses
     storages = {p.untyped_storage().data_ptr() for p in vae.parameters()}
     storages |= {m.untyped_storage().data_ptr() for s in adam.state.values() for m in s.values()}
-    assert len(storages) == 4 * len(places)
+    assert len(storages) == 4 * len(addresses)
     assert all(not torch.equal(a, b) for a, b in zip(vae.parameters(), twin.parameters(), strict=True))
 
 
 def test_a_pass_that_is_interrupted_leaves_a_whole_network(monkeypatch):
     vae, adam = make()
-    places = [p.data_ptr() for p in vae.parameters()]
+    addresses = [p.data_ptr() for p in vae.parameters()]
     batches, noise = data()
     other, other_adam = make()
-    train_by_graph(other, other_adam, batches[:1], noise[:1])
+    train_by_autograd(other, other_adam, batches[:1], noise[:1])
     step, calls = torch.optim.Adam.step, []
 
     def interrupted(self, *args):
@@ -87,12 +88,13 @@ def test_a_pass_that_is_interrupted_leaves_a_whole_network(monkeypatch):
     monkeypatch.setattr(torch.optim.Adam, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train_dense(vae, adam, batches, noise, VARIANCE)
-    assert [p.data_ptr() for p in vae.parameters()] == places
+    assert [p.data_ptr() for p in vae.parameters()] == addresses
     torch.testing.assert_close(vae.state_dict(), other.state_dict())  # the first batch was learned
     torch.testing.assert_close(adam.state_dict(), other_adam.state_dict())
 
 
 def test_products_take_the_threads_of_torch(monkeypatch):
+    blas_threads._libraries.cache_clear()  # an earlier test may have filled it before SciPy loaded its BLAS
     inside = []
     original = dense_vae._gradient
 
@@ -112,14 +114,14 @@ def test_products_take_the_threads_of_torch(monkeypatch):
     assert set(inside) == {1} and set(after) == {2}
 
 
-def test_weights_that_are_not_trained_and_other_optimisers_take_the_way_of_torch():
+def test_weights_that_are_not_trained_and_other_optimizers_use_torch():
     space = spaces.Box(-1, 1, (6,), np.float32)
     bonus = mmrs.make("mmrs", space, spaces.Discrete(2), batch_size=8)
-    assert fits_one_vector(bonus.vae, bonus.optimizer)
+    assert can_flatten(bonus.vae, bonus.optimizer)
     frozen = bonus.vae.encoder.trunk[0].weight.requires_grad_(False)
     kept = frozen.clone()
-    assert not fits_one_vector(bonus.vae, bonus.optimizer)
-    bonus._pass(torch.randn(2, 8, 6), torch.randn(2, 8, 256))
+    assert not can_flatten(bonus.vae, bonus.optimizer)
+    bonus._train_epoch(torch.randn(2, 8, 6), torch.randn(2, 8, 256))
     assert torch.equal(frozen, kept)
-    assert not fits_one_vector(make()[0], torch.optim.SGD(make()[0].parameters(), 0.1))
-    assert not fits_one_vector(make()[0], torch.optim.Adam(make()[0].parameters(), amsgrad=True))
+    assert not can_flatten(make()[0], torch.optim.SGD(make()[0].parameters(), 0.1))
+    assert not can_flatten(make()[0], torch.optim.Adam(make()[0].parameters(), amsgrad=True))

@@ -1,4 +1,4 @@
-"""Gradients by hand are those of torch's own graph."""
+"""Gradients written by hand equal those of autograd."""
 
 from itertools import pairwise
 
@@ -11,7 +11,7 @@ from torch import nn
 from mmrs.functional.losses import gaussian_kl, vae_loss
 from mmrs.nets.dense import DenseViews, TanhLayers, dense
 from mmrs.nets.vae import VAE
-from mmrs.nets.vjp import with_pull
+from mmrs.nets.vjp import with_vjp
 from mmrs.spaces import observation_spec
 
 
@@ -28,10 +28,10 @@ def gradients(network):
 @pytest.mark.parametrize("sizes", [(5, 3), (5, 8, 3), (5, 8, 6, 2)])
 def test_dense_layers_and_their_gradient_are_those_of_sequential(sizes):
     network = layers(*sizes)
-    x, slope = torch.randn(7, 5).double().requires_grad_(), torch.randn(7, sizes[-1]).double()
+    x, gradient = torch.randn(7, 5).double().requires_grad_(), torch.randn(7, sizes[-1]).double()
     expected = nn.Sequential(*network)(x)
-    expected.backward(slope)
-    wanted, by_input = gradients(network), x.grad.clone()
+    expected.backward(gradient)
+    wanted, grad_input = gradients(network), x.grad.clone()
     network.zero_grad(set_to_none=False)
     with torch.no_grad():
         torch.testing.assert_close(network(x), expected)
@@ -40,7 +40,7 @@ def test_dense_layers_and_their_gradient_are_those_of_sequential(sizes):
         parameter.grad.fill_(7.0)  # is overwritten
     values = views.values(x.detach().numpy())
     np.testing.assert_allclose(values[-1], expected.detach().numpy())
-    np.testing.assert_allclose(views.pull(values, slope.numpy(), to_input=True), by_input.numpy())
+    np.testing.assert_allclose(views.vjp(values, gradient.numpy(), to_input=True), grad_input.numpy())
     torch.testing.assert_close(gradients(network), wanted)
 
 
@@ -52,7 +52,7 @@ def test_dense_layers_may_follow_each_other_directly():
         torch.testing.assert_close(dense(x, (first, second)), second(first(x)))
     wanted = first.weight.grad.clone()
     views = DenseViews([first, second])
-    views.pull(views.values(x.numpy()), np.ones((3, 2), np.float32))
+    views.vjp(views.values(x.numpy()), np.ones((3, 2), np.float32))
     torch.testing.assert_close(first.weight.grad, wanted)
 
 
@@ -64,16 +64,16 @@ def test_the_input_is_left_as_it_is():
     torch.testing.assert_close(x, kept, rtol=0, atol=0)
 
 
-def test_any_network_can_be_pulled():
+def test_any_network_has_a_vjp():
     network, x = nn.Conv2d(1, 2, 3), torch.randn(2, 1, 5, 5)
     expected = network(x)
     expected.square().sum().backward()
     wanted = gradients(network)
     network.zero_grad()
     with torch.no_grad():  # where it is called does not matter
-        out, pull = with_pull(network, x)
+        out, vjp = with_vjp(network, x)
     assert not out.requires_grad
-    pull(2 * out)
+    vjp(2 * out)
     torch.testing.assert_close(gradients(network), wanted)
 
 

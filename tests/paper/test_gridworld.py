@@ -6,23 +6,23 @@ import pytest
 
 from mmrs.errors import InputError
 from mmrs.paper import gridworld as module
-from mmrs.paper.gridworld import GridWorldConfig, arrows, gridworld, sequences, trajectory
+from mmrs.paper.gridworld import GridWorldConfig, fairness_labels, gridworld, paper_trajectories, trajectory
 
 PAPER_A = [Fraction(n, 16) for n in range(1, 9)]
 PAPER_B = [*PAPER_A[:5], Fraction(9, 32), Fraction(49, 144), Fraction(2, 5)]
 
 
 def test_both_sequences_are_those_of_the_paper():
-    walks = sequences()
+    walks = paper_trajectories()
     assert list(walks["a"].fairness) == PAPER_A
     assert list(walks["b"].fairness) == PAPER_B
 
 
 def test_arrows_rise_everywhere_but_at_the_revisit():
-    assert sequences()["a"].trend == (1,) * 7
-    assert sequences()["b"].trend == (1, 1, 1, 1, -1, 1, 1)
+    assert paper_trajectories()["a"].trend == (1,) * 7
+    assert paper_trajectories()["b"].trend == (1, 1, 1, 1, -1, 1, 1)
     expected = ["1/16", "↗ 2/16", "↗ 3/16", "↗ 4/16", "↗ 5/16", "↘ 9/32", "↗ 49/144", "↗ 2/5"]
-    assert arrows(sequences()["b"]) == expected
+    assert fairness_labels(paper_trajectories()["b"]) == expected
 
 
 def test_a_wall_bump_counts_as_a_visit():
@@ -34,7 +34,7 @@ def test_a_wall_bump_counts_as_a_visit():
 
 
 def test_walks_of_the_paper_stay_on_the_grid_and_move_one_cell_at_a_time():
-    for walk in sequences().values():
+    for walk in paper_trajectories().values():
         for (c0, r0), (c1, r1) in zip(walk.cells, walk.cells[1:], strict=False):
             assert abs(c0 - c1) + abs(r0 - r1) == 1
 
@@ -57,6 +57,6 @@ def test_command_prints_the_fractions_and_draws_the_picture(tmp_path, capsys):
 
 def test_unwritable_folder_is_refused_before_any_work(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
-    monkeypatch.setattr(module, "sequences", lambda: pytest.fail("worked before looking at the folder"))
+    monkeypatch.setattr(module, "paper_trajectories", lambda: pytest.fail("worked before looking at the folder"))
     with pytest.raises(InputError, match="file"):
         gridworld(GridWorldConfig(out=tmp_path / "file" / "deeper"))

@@ -8,9 +8,9 @@ import torch
 import mmrs
 import mmrs.envs
 from mmrs.errors import InputError, NotCausalError, UnsupportedSpaceError
-from mmrs.paper.q_learning import q_learning
+from mmrs.paper import q_learning
 
-CAUSAL = ["jfi", "count_bonus", "count_penalty", "entropy", "coverage", "rnd_decay"]
+CAUSAL = ["jfi", "count_bonus", "count_penalty", "entropy", "coverage", "exp_decay"]
 
 
 class Corridor(gym.Env):
@@ -64,20 +64,20 @@ def test_a_time_limit_still_bootstraps():
 
 
 class Paying:
-    """The smallest reward that keeps the contract; it writes down what it was asked."""
+    """The smallest reward that fulfills the contract; it records its calls."""
 
     causal = True
 
     def __init__(self, amount=0.0):
-        self.amount, self.asked, self.learned = amount, [], 0
+        self.amount, self.calls, self.learned = amount, [], 0
 
     def compute(self, rollout, memory=None):
-        self.asked.append((rollout, memory))
-        return torch.full((1, 1), self.amount), {"calls": len(self.asked)}
+        self.calls.append((rollout, memory))
+        return torch.full((1, 1), self.amount), {"calls": len(self.calls)}
 
     def update(self, rollout):
         self.learned += 1
-        assert self.asked[-1][0] is rollout  # reward first, learning after
+        assert self.calls[-1][0] is rollout  # reward first, learning after
         return {}
 
 
@@ -85,7 +85,7 @@ def test_the_reward_sees_true_last_states_and_the_state_that_follows():
     bonus = Paying()
     q_learning(Corridor(limit=3), 300, bonus, epsilon=1.0)
     kinds = set()
-    for (rollout, memory), number in zip(bonus.asked, range(300), strict=True):
+    for (rollout, memory), number in zip(bonus.calls, range(300), strict=True):
         assert (memory is None) if number == 0 else memory == {"calls": number}
         before, after = int(rollout.obs[0, 0]), int(rollout.obs[1, 0])
         moved = before + int(rollout.actions[0, 0])
@@ -101,14 +101,14 @@ def test_the_reward_sees_true_last_states_and_the_state_that_follows():
     assert bonus.learned == 300
 
 
-def test_returns_hold_the_extrinsic_reward_alone():
+def test_returns_contain_the_extrinsic_reward_alone():
     result = q_learning(Corridor(), 500, Paying(100.0), epsilon=0.5)
     assert set(result.returns) == {1.0}
     assert result.visits.sum() == 500 + 1 + len(result.returns)
     assert result.steps_to_coverage is not None
 
 
-def test_spaces_may_start_at_another_number():
+def test_spaces_may_start_at_another_index():
     np.testing.assert_array_equal(q_learning(Corridor(start=7), 300).q, q_learning(Corridor(), 300).q)
 
 
@@ -147,7 +147,7 @@ def test_jfi_covers_a_maze_sooner_than_plain_q_learning():
     assert np.mean(steps["jfi"]) < 0.8 * np.mean(steps["plain"])
 
 
-def test_a_seed_names_a_run():
+def test_a_seed_determines_a_run():
     env = gym.make("FrozenLake-v1")
     runs = [q_learning(env, 2000, epsilon=0.3, seed=seed).q for seed in (1, 1, 2)]
     np.testing.assert_array_equal(runs[0], runs[1])
@@ -159,7 +159,7 @@ def test_a_reward_that_needs_the_whole_rollout_is_refused():
     bonus.causal = False
     with pytest.raises(NotCausalError, match="not causal"):
         q_learning(Corridor(), 10, bonus)
-    assert bonus.asked == []
+    assert bonus.calls == []
 
 
 def test_spaces_without_a_table_are_refused():
@@ -172,6 +172,6 @@ def test_spaces_without_a_table_are_refused():
 
 
 @pytest.mark.parametrize("options", [{"steps": 0}, {"alpha": 1.5}, {"gamma": -1}, {"epsilon": float("nan")}])
-def test_impossible_numbers_are_refused(options):
+def test_impossible_values_are_refused(options):
     with pytest.raises(InputError, match=next(iter(options))):
         q_learning(Corridor(), **{"steps": 10, **options})

@@ -1,4 +1,4 @@
-"""Acting: whichever way is fastest, the same policy."""
+"""Acting: every actor follows the same policy."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 from gymnasium import spaces
 
 from mmrs.nets.actor_critic import ActorCritic
-from mmrs.ppo.actor import ActingNetwork, Actor, VectorActor, make_actor
+from mmrs.ppo.actor import Actor, InferenceNetwork, NumpyActor, make_actor
 from mmrs.ppo.ppo import PPO, PPOConfig
 from mmrs.spaces import action_spec, observation_spec
 
@@ -14,16 +14,16 @@ VECTOR = spaces.Box(-np.inf, np.inf, (5,), np.float32)
 STEPS, ENVS = 4, 3
 
 
-def learner(observation, action, **numbers):
+def learner(observation, action, **options):
     torch.manual_seed(0)
     spec = observation_spec(observation)
     network = ActorCritic(spec, action_spec(action))
-    return PPO(network, spec, PPOConfig(**numbers), torch.Generator().manual_seed(1))
+    return PPO(network, spec, PPOConfig(**options), torch.Generator().manual_seed(1))
 
 
 def play(actor, observation, noise, rng):
-    """A rollout's actions; observations drawn anew each step."""
-    actor.begin(noise)
+    """The actions of a rollout over random observations."""
+    actor.start_rollout(noise)
     taken = []
     for _ in range(STEPS):
         actor.start(np.stack([observation.sample() for _ in range(ENVS)]))
@@ -40,11 +40,11 @@ def test_numpy_and_torch_act_alike(action):
     with torch.no_grad():
         for p in ppo.network.parameters():
             p.add_(0.3 * torch.randn(p.shape, generator=ppo.generator))
-    fast = make_actor(ppo, ActingNetwork(ppo), STEPS, ENVS, torch.float32, torch.device("cpu"), shared=False)
-    assert isinstance(fast, VectorActor)
-    plain = Actor(ppo, ActingNetwork(ppo), STEPS, ENVS, torch.float32, torch.device("cpu"))
+    fast = make_actor(ppo, InferenceNetwork(ppo), STEPS, ENVS, torch.float32, torch.device("cpu"), cpu_shared=False)
+    assert isinstance(fast, NumpyActor)
+    plain = Actor(ppo, InferenceNetwork(ppo), STEPS, ENVS, torch.float32, torch.device("cpu"))
     noise = ppo.network.noise((STEPS, ENVS), ppo.generator)
-    for _ in range(2):  # the second rollout follows weights that have changed since the actors were made
+    for _ in range(2):  # before the second rollout the weights change
         results = []
         for actor in (fast, plain):
             VECTOR.seed(7)
@@ -57,7 +57,7 @@ def test_numpy_and_torch_act_alike(action):
     assert len(np.unique(results[0])) > 1
 
 
-def test_only_float_vectors_in_full_precision_take_the_fast_way():
+def test_only_float_vectors_in_full_precision_use_the_numpy_actor():
     pixels = spaces.Box(0, 255, (4, 84, 84), np.uint8)
     others = [
         (learner(spaces.Discrete(6), spaces.Discrete(2)), torch.int64),
@@ -65,7 +65,7 @@ def test_only_float_vectors_in_full_precision_take_the_fast_way():
         (learner(pixels, spaces.Discrete(2)), torch.uint8),
     ]
     for ppo, dtype in others:
-        actor = make_actor(ppo, ActingNetwork(ppo), STEPS, ENVS, dtype, torch.device("cpu"), shared=False)
+        actor = make_actor(ppo, InferenceNetwork(ppo), STEPS, ENVS, dtype, torch.device("cpu"), cpu_shared=False)
         assert type(actor) is Actor
 
 
@@ -85,12 +85,12 @@ def test_flat_weights_are_the_network_and_collect_its_gradient():
     assert not ppo.weights.any()
 
 
-def test_the_noise_of_an_actor_draws_its_choices_in_proportion():
+def test_the_noise_of_an_actor_samples_actions_by_their_probabilities():
     ppo = learner(VECTOR, spaces.Discrete(3))
     noise = ppo.network.noise((100, 500), torch.Generator().manual_seed(0))
     logits = torch.tensor([0.5, -1.0, 1.5])
     actions = ppo.network.sample(logits.expand_as(noise).flatten(0, 1), noise.flatten(0, 1))
     share = torch.bincount(actions.flatten(), minlength=3) / len(actions)
     torch.testing.assert_close(share, logits.softmax(0), atol=1e-2, rtol=0)
-    numbers = learner(VECTOR, spaces.Box(-1.0, 1.0, (2,))).network.noise((100, 500), torch.Generator().manual_seed(0))
-    assert abs(float(numbers.mean())) < 0.02 and abs(float(numbers.std()) - 1.0) < 0.02
+    noise = learner(VECTOR, spaces.Box(-1.0, 1.0, (2,))).network.noise((100, 500), torch.Generator().manual_seed(0))
+    assert abs(float(noise.mean())) < 0.02 and abs(float(noise.std()) - 1.0) < 0.02

@@ -1,4 +1,4 @@
-"""Collecting: in however many groups, here or in processes of their own, the same rollout."""
+"""Collecting: the same rollout for any number of groups, in this process or in subprocesses."""
 
 import threading
 import time
@@ -11,9 +11,9 @@ import torch
 from gymnasium.envs.classic_control import CartPoleEnv
 
 from mmrs.envs.atari import AtariEnvs
-from mmrs.envs.subprocess_envs import EnvsApart, apart
+from mmrs.envs.subprocess_envs import SubprocEnvs, make_subproc_envs
 from mmrs.errors import InputError
-from mmrs.ppo.collector import at_once
+from mmrs.ppo.collector import call_in_threads
 from mmrs.runs import build
 from mmrs.runs.build import build_groups, build_trainer
 from mmrs.runs.presets import default_config
@@ -42,29 +42,29 @@ def assert_same(rollouts, others):
 
 @pytest.mark.parametrize(("env", "steps"), [("CartPole-v1", 60), ("Acrobot-v1", 20)])
 @pytest.mark.parametrize("groups", [2, 4, 8])
-def test_groups_go_the_way_of_the_whole(env, steps, groups):
+def test_groups_collect_the_same_rollout_as_one_group(env, steps, groups):
     whole, parts = collected(env, 1, steps), collected(env, groups, steps)
     assert_same(whole, parts)
     if env == "CartPole-v1":
-        assert len(whole[-1].rollout.final_obs)  # else the order of last states was not tried
+        assert len(whole[-1].rollout.final_obs)  # else the order of last states was not tested
 
 
 def in_processes(config, device):
     each = replace(config, groups=None, vectorization="sync")
     size = config.num_envs // config.groups
     makers = [partial(build.build_envs, each, num_envs=size, first_index=i * size) for i in range(config.groups)]
-    return apart(makers)
+    return make_subproc_envs(makers)
 
 
 @pytest.mark.parametrize("groups", [2, 8])
-def test_processes_go_the_way_of_the_whole_in_whichever_order_they_come(groups, monkeypatch):
+def test_subprocesses_collect_the_same_rollout_in_whichever_order_they_finish(groups, monkeypatch):
     whole = collected("CartPole-v1", 1, 60)
     monkeypatch.setattr(build, "build_groups", in_processes)
     assert_same(whole, collected("CartPole-v1", groups, 60))
     assert len(whole[-1].rollout.final_obs) > 10
 
 
-def test_games_in_processes_go_the_way_of_the_whole():
+def test_games_in_subprocesses_collect_the_same_rollout():
     here, there = (collected("Alien", 2, 32, where, rollouts=6, num_envs=2) for where in ("sync", "async"))
     assert_same(here, there)
     assert sum(len(one.rollout.final_obs) for one in here)
@@ -73,20 +73,20 @@ def test_games_in_processes_go_the_way_of_the_whole():
 @pytest.mark.parametrize(
     ("cores", "settings", "kind", "sizes"),
     [
-        (16, {}, EnvsApart, [1] * 8),
-        (10, {}, EnvsApart, [1] * 8),
-        (9, {}, AtariEnvs, [2] * 4),  # spinning processes without a core of their own would hold up each other
-        (16, {"num_envs": 12}, EnvsApart, [2] * 6),
-        (16, {"num_envs": 3}, EnvsApart, [1] * 3),
+        (16, {}, SubprocEnvs, [1] * 8),
+        (10, {}, SubprocEnvs, [1] * 8),
+        (9, {}, AtariEnvs, [2] * 4),  # spinning processes that share cores would slow each other down
+        (16, {"num_envs": 12}, SubprocEnvs, [2] * 6),
+        (16, {"num_envs": 3}, SubprocEnvs, [1] * 3),
         (16, {"groups": 2}, AtariEnvs, [4] * 2),
         (16, {"threads": 2}, AtariEnvs, [8]),
-        (16, {"groups": 2, "vectorization": "async"}, EnvsApart, [4] * 2),
-        (1, {"vectorization": "async", "groups": 4}, EnvsApart, [2] * 4),
-        (16, {"normalise": True}, AtariEnvs, [8]),
-        (16, {"normalise": True, "vectorization": "async"}, EnvsApart, [8]),
+        (16, {"groups": 2, "vectorization": "async"}, SubprocEnvs, [4] * 2),
+        (1, {"vectorization": "async", "groups": 4}, SubprocEnvs, [2] * 4),
+        (16, {"normalize": True}, AtariEnvs, [8]),
+        (16, {"normalize": True, "vectorization": "async"}, SubprocEnvs, [8]),
     ],
 )
-def test_how_games_are_spread_for_a_gpu(cores, settings, kind, sizes, monkeypatch):
+def test_how_games_are_grouped_for_a_gpu(cores, settings, kind, sizes, monkeypatch):
     monkeypatch.setattr(build, "usable_cores", lambda: cores)
     config = replace(default_config("Alien", "none").env, **settings)
     groups = build_groups(config, torch.device("cuda"))
@@ -106,11 +106,11 @@ def test_on_a_cpu_groups_depend_on_the_configuration_alone(settings, sizes, core
     assert [envs.num_envs for envs in groups] == sizes
 
 
-def test_processes_that_cannot_be_had_are_refused(monkeypatch):
-    monkeypatch.setattr(build, "can_be_apart", lambda: False)
-    asked = replace(default_config("Alien", "none").env, vectorization="async")
+def test_unavailable_subprocesses_are_refused(monkeypatch):
+    monkeypatch.setattr(build, "subprocesses_available", lambda: False)
+    config = replace(default_config("Alien", "none").env, vectorization="async")
     with pytest.raises(InputError, match="async"):
-        build_groups(asked, torch.device("cpu"))
+        build_groups(config, torch.device("cpu"))
 
 
 def test_a_rollout_is_not_overwritten_by_the_next():
@@ -124,28 +124,30 @@ def test_a_rollout_is_not_overwritten_by_the_next():
         assert torch.equal(now, then)
 
 
-def test_calls_at_once_wait_for_each_other_and_raise():
+def test_calls_in_threads_all_return_or_the_first_error_is_raised():
     done = []
-    at_once([partial(done.append, i) for i in range(5)])
+    call_in_threads([partial(done.append, i) for i in range(5)])
     assert sorted(done) == list(range(5))
+    start = time.monotonic()
     with pytest.raises(ZeroDivisionError):
-        at_once([partial(time.sleep, 20), lambda: 1 / 0])  # told at once, and not when the other is done
+        call_in_threads([partial(time.sleep, 20), lambda: 1 / 0])
+    assert time.monotonic() - start < 10  # does not wait for the other call
 
 
-def test_a_step_that_was_cut_off_is_not_taken_for_another(monkeypatch):
+def test_an_interrupted_step_is_not_taken_for_the_next(monkeypatch):
     config = default_config("CartPole-v1", "none")
     collector = build_trainer(replace(config, num_steps=20, device="cpu")).collector
     collector.start(0)
     collector.collect()
     envs, calls = collector.groups[0].envs, iter(range(100))
-    wait = envs.wait
+    recv_obs = envs.recv_obs
 
     def interrupted():
         if next(calls) == 5:
             raise KeyboardInterrupt
-        return wait()
+        return recv_obs()
 
-    monkeypatch.setattr(envs, "wait", interrupted)
+    monkeypatch.setattr(envs, "recv_obs", interrupted)
     with pytest.raises(KeyboardInterrupt):
         collector.collect()
     with pytest.raises(InputError, match="under way"):
@@ -153,7 +155,7 @@ def test_a_step_that_was_cut_off_is_not_taken_for_another(monkeypatch):
 
 
 class BoundToItsThread(CartPoleEnv):
-    """As what draws through OpenGL is."""
+    """Only the thread that reset it may step it, as with OpenGL."""
 
     def reset(self, **options):
         self.thread = threading.get_ident()
@@ -167,7 +169,7 @@ class BoundToItsThread(CartPoleEnv):
 def test_environments_of_this_process_are_restored_in_its_thread():
     gym.register("Bound-v0", BoundToItsThread)
     config = default_config("Bound-v0", "none")
-    config = replace(config, num_steps=20, device="cpu", env=replace(config.env, groups=2, normalise=False))
+    config = replace(config, num_steps=20, device="cpu", env=replace(config.env, groups=2, normalize=False))
     one, other = build_trainer(config), build_trainer(config)
     one.collector.start(0)
     one.collector.collect()

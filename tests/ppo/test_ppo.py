@@ -6,7 +6,7 @@ import torch
 from gymnasium import spaces
 from torch.distributions import Categorical, Independent, Normal
 
-from mmrs.functional.distributions import choice_log_prob, gaussian_log_prob, gumbel, sample_choices
+from mmrs.functional.distributions import categorical_log_prob, gaussian_log_prob, gumbel, sample_categorical
 from mmrs.nets.actor_critic import ActorCritic
 from mmrs.ppo.advantages import MixingConfig, mixed_advantages
 from mmrs.ppo.ppo import PPO, Batch, PPOConfig
@@ -31,10 +31,10 @@ def ends_of(rollout):
 def test_distributions_agree_with_torch():
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(50, 7, generator=generator)
-    numbers = torch.stack([torch.arange(50) % 3, torch.arange(50) % 4], 1)
-    log_prob, entropy = choice_log_prob(logits, numbers, (3, 4))
+    actions = torch.stack([torch.arange(50) % 3, torch.arange(50) % 4], 1)
+    log_prob, entropy = categorical_log_prob(logits, actions, (3, 4))
     parts = [Categorical(logits=part) for part in logits.split([3, 4], 1)]
-    torch.testing.assert_close(log_prob, sum(d.log_prob(numbers[:, i]) for i, d in enumerate(parts)))
+    torch.testing.assert_close(log_prob, sum(d.log_prob(actions[:, i]) for i, d in enumerate(parts)))
     torch.testing.assert_close(entropy, sum(d.entropy() for d in parts))
     mean, log_std = torch.randn(50, 4, generator=generator), torch.randn(4, generator=generator)
     actions = torch.randn(50, 4, generator=generator)
@@ -47,7 +47,7 @@ def test_distributions_agree_with_torch():
 def test_gumbel_sampling_has_the_probabilities_of_the_softmax():
     logits = torch.tensor([[0.5, -1.0, 1.5]]).expand(200_000, 3)
     noise = gumbel(torch.rand(logits.shape, generator=torch.Generator().manual_seed(0)))
-    share = torch.bincount(sample_choices(logits, noise, (3,)).flatten(), minlength=3) / len(logits)
+    share = torch.bincount(sample_categorical(logits, noise, (3,)).flatten(), minlength=3) / len(logits)
     torch.testing.assert_close(share, logits[0].softmax(0), atol=5e-3, rtol=0)
 
 
@@ -80,7 +80,7 @@ def test_bonus_share_is_zero_without_a_bonus_and_between_with_both():
     assert 0.005 < float(some.bonus_share) < 0.5
 
 
-def test_two_heads_add_advantages_and_keep_returns_apart():
+def test_two_heads_add_advantages_and_keep_separate_returns():
     rollout = plain_rollout(ends=[(5, 0, "terminated"), (9, 1, "truncated")])
     generator = torch.Generator().manual_seed(0)
     reward, bonus = torch.randn(20, 3, generator=generator), torch.randn(20, 3, generator=generator)
@@ -170,7 +170,7 @@ def spelt_out_loss(ppo, batch):
 @pytest.mark.parametrize(
     "action", [spaces.Discrete(3), spaces.MultiDiscrete([2, 4]), spaces.Box(-1, 1, (2,))], ids=lambda a: str(a)[:8]
 )
-@pytest.mark.parametrize(("shape", "way"), [((4,), "prepared"), ((4,), "with_pull"), ((40, 40), "prepared")], ids=str)
+@pytest.mark.parametrize(("shape", "way"), [((4,), "prepared"), ((4,), "with_vjp"), ((40, 40), "prepared")], ids=str)
 def test_the_gradient_is_that_of_the_objective(shape, way, action, heads, clip_values):
     image = len(shape) == 2
     observation = observation_spec(
@@ -196,8 +196,8 @@ def test_the_gradient_is_that_of_the_objective(shape, way, action, heads, clip_v
     loss.backward()
     wanted = ppo.weights.grad.clone()
     ppo._batch = batch
-    ppo._with_pull = network.prepared() if way == "prepared" else network.with_pull
-    assert (ppo._with_pull == network.with_pull) == (image or way == "with_pull")
+    ppo._with_vjp = network.prepared() if way == "prepared" else network.with_vjp
+    assert (ppo._with_vjp == network.with_vjp) == (image or way == "with_vjp")
     measured = ppo._step(torch.arange(64))
     assert measured[4] > 0.1  # clipped
     torch.testing.assert_close(ppo.weights.grad, wanted, rtol=1e-4, atol=1e-6 * float(wanted.abs().max()) + 1e-7)

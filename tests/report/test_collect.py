@@ -1,4 +1,4 @@
-"""What `mmrs report` finds in folders of every kind, and what it says of them."""
+"""Runs that `mmrs report` finds in folders of every kind, and the problems it reports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_long_record_is_sampled_with_both_its_ends(tmp_path):
     write_run(tmp_path / "a", made_up("CartPole-v1", "rnd", 0, steps=3000), 3000, score=42.0)
     (run,) = collect([tmp_path]).runs
     assert (run.path / "metrics.jsonl").stat().st_size > 1 << 20  # else it would be read whole
-    assert (run.bad, len(run.columns["step"])) == (0, POINTS)
+    assert (run.bad_lines, len(run.columns["step"])) == (0, POINTS)
     assert (run.columns["step"][0], run.step, run.last("game_return")) == (1, 3000, 42.0)
     assert run.columns["game_return"] == pytest.approx(42.0 * run.columns["step"] / 3000)
     gaps = np.diff(run.columns["step"])
@@ -35,10 +35,10 @@ def test_a_long_record_is_sampled_with_both_its_ends(tmp_path):
     with (run.path / "metrics.jsonl").open("a") as file:
         file.write('{"step": 3001, "game_ret')
     (run,) = collect([tmp_path]).runs
-    assert (run.bad, run.step) == (1, 3000)
+    assert (run.bad_lines, run.step) == (1, 3000)
 
 
-def test_numbers_that_some_rows_lack_are_gaps(tmp_path):
+def test_metrics_that_some_rows_lack_are_gaps(tmp_path):
     run = write_run(tmp_path / "a", made_up("CartPole-v1", "rnd", 0), 4, score=4.0)
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     del rows[0]["game_return"]
@@ -48,7 +48,7 @@ def test_numbers_that_some_rows_lack_are_gaps(tmp_path):
     (record,) = collect([tmp_path]).runs
     assert np.isnan(record.columns["game_return"][:3]).all()
     assert record.columns["game_return"][3] == 4.0
-    assert record.columns["life_return"].tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert record.columns["episode_return"].tolist() == [1.0, 2.0, 3.0, 4.0]
 
 
 def test_runs_are_found_at_any_depth_once_and_longest_first(grid, tmp_path):
@@ -77,18 +77,18 @@ def test_different_settings_are_different_methods(tmp_path):
     assert len(data.cells["CartPole-v1", "mmrs"].runs) == 4
 
 
-def test_settings_that_a_version_did_not_have_set_its_runs_apart(tmp_path):
-    for place, seeds in enumerate((3, 1, 1)):
+def test_settings_that_a_version_did_not_have_label_its_runs(tmp_path):
+    for group, seeds in enumerate((3, 1, 1)):
         for seed in range(seeds):
-            path = write_run(tmp_path / f"{place}{seed}", made_up("CartPole-v1", "mmrs", seed), score=10.0 + place)
+            path = write_run(tmp_path / f"{group}{seed}", made_up("CartPole-v1", "mmrs", seed), score=10.0 + group)
             data = json.loads((path / "config.json").read_text())
-            if place == 1:
+            if group == 1:
                 del data["config"]["num_steps"]
-            elif place == 2:
+            elif group == 2:
                 data["config"]["new"] = 3
             (path / "config.json").write_text(json.dumps(data))
     data = made(tmp_path)
-    assert set(data.methods) == {"mmrs", "mmrs (num_steps=not there)", "mmrs (new=3)"}
+    assert set(data.methods) == {"mmrs", "mmrs (num_steps=absent)", "mmrs (new=3)"}
     assert data.cells["CartPole-v1", "mmrs"].scores["game_return"] == {0: 10.0, 1: 10.0, 2: 10.0}
 
 
@@ -126,7 +126,7 @@ def test_missing_cells_are_known_from_the_sweep(tmp_path):
     assert (ours.seeds, missing.text, missing.seeds) == ("2 seeds, 1 not finished", "missing", "no run")
 
 
-def test_a_run_is_called_what_its_sweep_calls_it(tmp_path):
+def test_a_run_is_labeled_with_the_name_in_its_sweep(tmp_path):
     config = made_up("CartPole-v1", "mmrs", 0)
     literal = replace(config, bonus=replace(config.bonus, options=("preset=paper",)))
     cells = [
@@ -140,13 +140,13 @@ def test_a_run_is_called_what_its_sweep_calls_it(tmp_path):
     assert (data.methods, data.missing_runs) == (("mmrs", "mmrs-paper"), 0)
 
 
-def test_half_written_records_are_used_and_said(tmp_path):
+def test_half_written_records_are_used_and_reported(tmp_path):
     config = made_up("CartPole-v1", "rnd", 0)
     write_run(tmp_path / "half", config, 8, score=80.0, tail='{"step": 99999, "game_ret')
     write_run(tmp_path / "torn", replace(config, seed=1), 8, score=80.0, tail="\x00\x00garbage\n[1]\n{not json}\n")
     write_run(tmp_path / "none", replace(config, seed=2), 0)
     found = collect([tmp_path])
-    assert {run.path.name: (run.rows, run.bad) for run in found.runs} == {
+    assert {run.path.name: (run.rows, run.bad_lines) for run in found.runs} == {
         "half": (8, 1),
         "torn": (9, 3),
         "none": (0, 0),
@@ -154,13 +154,13 @@ def test_half_written_records_are_used_and_said(tmp_path):
     text = " ".join(found.problems)
     assert "4 half-written or damaged lines" in text
     assert "every good line is used" in text
-    assert "No numbers yet from none" in text
+    assert "No metrics yet from none" in text
     assert build_report(found).cells["CartPole-v1", "rnd"].scores["game_return"] == {0: 80.0, 1: 80.0}
     page = report(ReportConfig((tmp_path,), out=tmp_path / "out"), quiet()).read_text()
     assert "4 half-written or damaged lines" in page
 
 
-def test_versions_that_differ_are_said(tmp_path):
+def test_different_versions_are_reported(tmp_path):
     config = made_up("CartPole-v1", "rnd", 0)
     write_run(tmp_path / "a", config, version="0.1.0")
     write_run(tmp_path / "b", replace(config, seed=1), version="0.2.0")
@@ -200,7 +200,7 @@ def test_links_are_not_followed(tmp_path):
         collect([tmp_path])
 
 
-def test_what_is_passed_over_is_said(tmp_path, monkeypatch):
+def test_folders_that_are_skipped_are_reported(tmp_path, monkeypatch):
     elsewhere = write_run(tmp_path / "disk" / "far", made_up("CartPole-v1", "rnd", 1))
     near = write_run(tmp_path / "runs" / "near", made_up("CartPole-v1", "rnd", 0))
     (tmp_path / "runs" / "far").symlink_to(elsewhere)
@@ -223,7 +223,7 @@ def test_what_is_passed_over_is_said(tmp_path, monkeypatch):
     assert any("closed cannot be read (Permission denied)" in problem for problem in collect([tmp_path]).problems)
 
 
-def test_a_configuration_that_no_number_fits_is_left_out(tmp_path):
+def test_a_configuration_with_an_infinite_value_is_left_out(tmp_path):
     write_run(tmp_path / "a", made_up("CartPole-v1", "rnd", 0))
     bad = write_run(tmp_path / "b", made_up("CartPole-v1", "rnd", 1)) / "config.json"
     bad.write_text(bad.read_text().replace('"seed": 1', '"seed": Infinity'))

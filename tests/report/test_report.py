@@ -1,4 +1,4 @@
-"""What the report computes of its runs, and the tables it writes."""
+"""Scores, curves and statistics of the report, and the tables it writes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_cells_hold_every_seed_and_the_last_value(grid):
     assert data.methods == ("ppo", "rnd", "mmrs")
     cell = data.cells["ALE/Alien-v5", "mmrs"]
     assert cell.scores["game_return"] == {0: 300.0, 1: 301.0, 2: 302.0}
-    found = cell.spread("game_return")
+    found = cell.summary("game_return")
     assert (found.mean, found.std, found.seeds) == (301.0, 1.0, 3)
     assert found.low == pytest.approx(301 - 4.302652729911275 / np.sqrt(3))
     assert [run.command for run in cell.runs] == [f"mmrs train --seed {s}" for s in range(3)]
@@ -39,8 +39,8 @@ def test_curves_are_means_between_rows_and_end_where_runs_end(tmp_path):
     data = made(tmp_path)
     curve, x = data.cells["CartPole-v1", "rnd"].curves["game_return"], data.grids["CartPole-v1"]
     assert len(x) == POINTS
-    assert curve.mean == pytest.approx(x / 10, abs=1e-6)  # both climb by 0.1 a step; the second stops half-way
-    assert np.isnan(curve.low[x > 500]).all()  # of one seed there is no interval
+    assert curve.mean == pytest.approx(x / 10, abs=1e-6)  # both climb by 0.1 per step; the second stops half-way
+    assert np.isnan(curve.low[x > 500]).all()  # one seed has no interval
     assert not np.isnan(curve.low[(x > 200) & (x < 500)]).any()
     assert data.cells["CartPole-v1", "rnd"].unfinished == 1
 
@@ -59,7 +59,7 @@ def test_the_bonus_size_is_relative_and_its_mean_geometric(tmp_path):
     assert 0 < curve.low[-1] < 2.0 < curve.high[-1]
 
 
-def test_scores_are_scaled_as_said(grid):
+def test_scores_are_normalized_per_family(grid):
     data = made(grid)
     atari = family_stats(data, "atari")
     assert isinstance(atari, FamilyStats)
@@ -88,7 +88,7 @@ def test_statistics_use_the_games_that_all_have(grid, tmp_path):
     assert "two methods" in family_stats(made(grid / "CartPole-v1-rnd-0"), "other")
 
 
-def test_tables_put_ours_beside_the_papers_with_the_best_in_bold(grid):
+def test_tables_hold_the_papers_scores_too_with_the_best_in_bold(grid):
     atari = score_tables(made(grid))[0]
     (alien, entries, published) = atari.rows[0]
     assert (alien, [entry.best for entry in entries]) == ("ALE/Alien-v5", [False, False, True])
@@ -112,7 +112,7 @@ def test_the_papers_best_is_bold_though_it_has_no_run_here(tmp_path):
     assert [(row["mean"], row["std"], row["low"]) for row in ours] == [("100.0", "", ""), ("200.0", "", "")]
 
 
-def test_runs_that_go_on_are_counted_where_they_are_compared(tmp_path):
+def test_unfinished_runs_are_counted_where_they_are_compared(tmp_path):
     for seed in range(2):
         for bonus in ("none", "rnd"):
             write_run(tmp_path / f"{bonus}{seed}", made_up("CartPole-v1", bonus, seed), done=0.5 if seed else 1.0)

@@ -1,4 +1,4 @@
-"""The report in a real browser: it asks nobody, sorts, shows values under the pointer, whatever runs are called."""
+"""The report in a real browser: no network requests, sorting, values under the pointer, hostile names."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tests.support.browser import Browser, find_browser
 from tests.support.runs import made_up, write_grid, write_run
 
 from mmrs.report.command import ReportConfig, report
+from mmrs.report.rendering import method_colors
 
 pytestmark = [
     pytest.mark.browser,
@@ -31,7 +32,7 @@ def page(tmp_path_factory):
     write_run(folder, odd, done=0.5, version=HOSTILE)
     (folder / "error.txt").write_text(HOSTILE)
     (folder / "audit.json").write_text(
-        json.dumps({"findings": [{"flagged": True, "title": HOSTILE, "figure": HOSTILE, "remedy": HOSTILE}]})
+        json.dumps({"findings": [{"flagged": True, "title": HOSTILE, "measured": HOSTILE, "remedy": HOSTILE}]})
     )
     return report(ReportConfig((root,), out=tmp_path_factory.mktemp("out")), Console(file=io.StringIO()))
 
@@ -56,7 +57,7 @@ def column(browser, table, index):
     return browser.evaluate(f"[...document.querySelectorAll('#{table} tbody tr')].map(r => {value})")
 
 
-def test_asks_nobody(browser):
+def test_page_makes_no_network_requests(browser):
     assert [url.split(":")[0] for url in browser.requests] == ["file"]
     assert browser.evaluate("document.querySelectorAll('img, iframe, object, link:not([rel=icon])').length") == 0
 
@@ -87,13 +88,13 @@ def test_tables_sort_by_number_and_by_text_with_missing_last(browser):
     assert names[0] == "<b onclick=alert(1)>&amp;'\"run"
     assert browser.evaluate("document.querySelector('#all-runs th').getAttribute('aria-sort')") == "ascending"
     other = "document.querySelectorAll('#table-other-game_return tbody tr')"
-    for _ in range(2):  # up and down: what is missing stays last
+    for _ in range(2):  # up and down: missing values stay last
         browser.click("#table-other-game_return th:nth-child(2) button")
         assert "missing" in browser.evaluate(f"{other}[1].cells[1].textContent")
 
 
 def hover(browser, section, share):
-    """Move the pointer over the section's first chart; returns what the tip says."""
+    """Move the pointer over the section's first chart; returns the lines of the tip."""
     find = f"document.querySelector('[data-panels={section}] figure')"
     browser.evaluate(f"{find}.scrollIntoView({{block: 'center'}})")
     browser.wait(f"{find}.querySelector('svg') !== null")
@@ -113,6 +114,28 @@ def test_pointing_at_a_curve_shows_its_values(browser):
     middle = hover(browser, "learning", 0.55)
     assert middle[0] != lines[0]
     assert 40 < float(middle[1].split()[1]) < 60
+
+
+def test_axes_have_round_labels_and_charts_follow_the_width(browser):
+    hover(browser, "learning", 0.5)
+    svg = "document.querySelector('[data-panels=learning] figure svg')"
+    labels = f"[...{svg}.querySelectorAll('text.{{}}')].map(t => t.textContent)"
+    assert browser.evaluate(labels.format("y")) == ["0", "50", "100", "150", "200"]
+    assert browser.evaluate(labels.format("x")) == ["5M", "10M"]
+    fits = f"Math.abs({svg}.viewBox.baseVal.width - {svg}.getBoundingClientRect().width) < 1"
+    assert browser.evaluate(fits)
+    before = browser.evaluate(f"{svg}.viewBox.baseVal.width")
+    browser.evaluate("document.querySelector('main').style.maxWidth = '700px'")
+    browser.wait(f"{svg}.viewBox.baseVal.width !== {before} && {fits}")
+    browser.evaluate("document.querySelector('main').style.maxWidth = ''")
+
+
+def test_methods_have_the_colors_of_the_palette(browser):
+    shades = (
+        "[...document.querySelectorAll('[data-legend]')[1].querySelectorAll('.swatch')].map(s => s.style.background)"
+    )
+    colors = method_colors(["ppo", "mmrs", HOSTILE])
+    assert browser.evaluate(shades) == [f"var(--color-{index})" for index in colors.values()]
 
 
 def choose(browser, section, index):

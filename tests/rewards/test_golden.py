@@ -1,4 +1,4 @@
-"""Every reward against numbers worked out by plain loops, on networks whose weights are known."""
+"""Every reward against values from plain loops, on networks with known weights."""
 
 import math
 from collections import Counter
@@ -53,7 +53,8 @@ def visits(rollout, e):
             start = True
             continue
         ended = bool(rollout.done[t, e])
-        yield t, int(rollout.before[t, e]), int(rollout.after[t, e]), start, bool(rollout.terminated[t, e])
+        before, after = int(rollout.state_index[t, e]), int(rollout.next_state_index[t, e])
+        yield t, before, after, start, bool(rollout.terminated[t, e])
         start = ended
 
 
@@ -67,7 +68,7 @@ def fairness(counts, size):
 
 @given(
     seed=st.integers(0, 999),
-    scope=st.sampled_from(["episode", "life"]),
+    scope=st.sampled_from(["episode", "lifelong"]),
     count_start=st.booleans(),
     terminal=st.sampled_from(["literal", "zero"]),
     gamma_g=st.sampled_from([1.0, 0.9]),
@@ -100,7 +101,7 @@ def test_jfi_telescopes_over_an_episode(seed, steps, gamma_g):
 
 
 @given(seed=st.integers(0, 999))
-def test_jfi_never_pays_more_than_lambda_over_s(seed):
+def test_jfi_is_never_more_than_lambda_over_s(seed):
     rollout = make_rollout(OBSERVATIONS["discrete"], steps=12, envs=2, seed=seed)
     reward, _ = mmrs.make("jfi", OBSERVATIONS["discrete"], MOVES, lambda_g=1.0).compute(rollout)
     assert reward.max() <= 1 / SIZE + 1e-15
@@ -112,14 +113,14 @@ def test_jfi_never_pays_more_than_lambda_over_s(seed):
             assert (abs(reward[t, e].item() - 1 / SIZE) < 1e-12) == (len(set(seen)) == len(seen))
 
 
-def test_jfi_without_the_start_state_pays_the_first_step_a_discounted_nothing():
+def test_jfi_without_the_start_state_charges_the_discount_at_the_first_step():
     rollout = make_rollout(OBSERVATIONS["discrete"], steps=1, envs=1, end=0.0)
     bonus = mmrs.make("jfi", OBSERVATIONS["discrete"], MOVES, lambda_g=0.3, gamma_g=0.9, count_start=False)
     assert bonus.compute(rollout)[0].item() == pytest.approx(-(1 - 0.9) / SIZE * 0.3)
 
 
-def test_jfi_counts_for_life_across_rollouts():
-    bonus = mmrs.make("jfi", OBSERVATIONS["discrete"], MOVES, scope="life")
+def test_lifelong_counts_of_jfi_span_rollouts():
+    bonus = mmrs.make("jfi", OBSERVATIONS["discrete"], MOVES, scope="lifelong")
     memory = None
     for seed in range(3):
         rollout = make_rollout(OBSERVATIONS["discrete"], seed=seed, end=0.5)
@@ -132,7 +133,7 @@ def test_jfi_counts_for_life_across_rollouts():
     [
         ("count_bonus", lambda n: 0.5 / math.sqrt(n)),
         ("count_penalty", lambda n: 0.5 / math.sqrt(n) - 0.5),
-        ("rnd_decay", lambda n: 0.5 * math.exp(-n / 10)),
+        ("exp_decay", lambda n: 0.5 * math.exp(-n / 10)),
     ],
 )
 def test_count_rewards_are_their_formulas(name, formula):
@@ -151,7 +152,7 @@ def test_count_rewards_are_their_formulas(name, formula):
 
 
 @pytest.mark.parametrize("trajectory", ["rollout", "episode"])
-def test_re3_is_the_log_of_the_distance_to_the_kth_neighbour(trajectory):
+def test_re3_is_the_log_of_the_distance_to_the_kth_neighbor(trajectory):
     points = [(0, 0), (3, 4), (0, 1), (6, 8), (0, 2), (1, 1), (9, 9)]
     rollout = plane_rollout(points, done=[2], final=[(5, 5)])
     bonus = mmrs.make("re3", PLANE, MOVES, k=2, latent_dim=2, trajectory=trajectory)
@@ -192,22 +193,22 @@ def test_ride_is_impact_over_the_root_of_the_episodic_count():
         seen.append(after)
 
 
-def test_ride_learns_the_typical_step_as_its_unit():
+def test_ride_learns_the_squared_distance_of_a_step():
     rollout = plane_rollout([(0, 0), (3, 4), (3, 5)])
     bonus = mmrs.make("ride", PLANE, MOVES, latent_dim=2)
     copy_input(bonus.embedding)
-    bonus.episodic.learn_scale(rollout, bonus._embed)
+    bonus.episodic.update_scale(rollout, bonus._embed)
     assert bonus.episodic.step_distance.item() == pytest.approx((25 + 1) / 2)
 
 
-def test_ride_recognises_a_state_far_from_the_origin():
+def test_ride_recognizes_a_state_far_from_the_origin():
     points = np.random.default_rng(0).standard_normal((2, 1, 5)).astype(np.float32) + 100.0
     none = np.zeros((8, 1), bool)
     rollout = mmrs.Rollout(
         obs=np.tile(points, (5, 1, 1))[:9], actions=none.astype(int), terminated=none, truncated=none
     )
     bonus = mmrs.make("ride", OBSERVATIONS["vector"], MOVES)
-    bonus.episodic.learn_scale(rollout, bonus._embed)
+    bonus.episodic.update_scale(rollout, bonus._embed)
     reward = bonus.compute(rollout)[0].flatten()
     counts = (reward[0] / reward) ** 2
     torch.testing.assert_close(counts, torch.tensor([1, 2, 2, 3, 3, 4, 4, 5.0]), atol=0.01, rtol=0)
@@ -247,12 +248,12 @@ def test_rnd_is_the_squared_error_at_the_clipped_successor_and_trains_on_it():
     clipped = [(3, 4), (5, -5), (5, 5)]  # (9, -9) is the true successor of step 1, (6, 8) that of step 2
     reward = bonus.compute(rollout)[0].flatten().tolist()
     assert reward == pytest.approx([0.25 * (x * x + y * y) for x, y in clipped])
-    paid = np.array([(3, 4), (9, -9), (6, 8)], float)
-    standard = np.clip((paid - paid.mean(0)) / paid.std(0), -5, 5)
+    successors = np.array([(3, 4), (9, -9), (6, 8)], float)
+    standard = np.clip((successors - successors.mean(0)) / successors.std(0), -5, 5)
     assert bonus.update(rollout)["rnd_loss"] == pytest.approx(0.25 * (standard**2).sum(1).mean(), rel=1e-5)
     assert bonus.norm.count == 3
-    np.testing.assert_allclose(bonus.norm.mean, paid.mean(0))
-    np.testing.assert_allclose(bonus.norm.variance, paid.var(0))
+    np.testing.assert_allclose(bonus.norm.mean, successors.mean(0))
+    np.testing.assert_allclose(bonus.norm.variance, successors.var(0))
 
 
 def test_rnd_statistics_over_rollouts_are_those_of_all_states():
@@ -261,7 +262,7 @@ def test_rnd_statistics_over_rollouts_are_those_of_all_states():
     for seed in range(4):
         rollout = make_rollout(PLANE, steps=5, envs=2, seed=seed, dummies=True)
         bonus.update(rollout)
-        seen.append(rollout.states[rollout.after[rollout.valid]].double().numpy())
+        seen.append(rollout.states[rollout.next_state_index[rollout.valid]].double().numpy())
     everything = np.concatenate(seen)
     assert bonus.norm.count == len(everything)
     np.testing.assert_allclose(bonus.norm.mean, everything.mean(0))
@@ -271,7 +272,7 @@ def test_rnd_statistics_over_rollouts_are_those_of_all_states():
 # --- novelty and VAE --------------------------------------------------------------------------------------------------
 
 
-def test_vae_losses_are_sums_over_numbers():
+def test_vae_losses_are_sums_over_features():
     mean, log_variance = [[0.5, -1.0], [0.0, 2.0]], [[0.0, 1.0], [-1.0, 0.2]]
     x, drawn = [[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]], [[1.0, 1.0, 1.0], [0.5, 0.0, 0.0]]
     tensors = [torch.tensor(v) for v in (x, drawn, mean, log_variance)]
@@ -296,7 +297,7 @@ def layers(sequence, x):
 
 
 @pytest.mark.parametrize("average", ["mean", "sum"])
-def test_the_local_term_is_the_reconstruction_error_of_the_state_a_step_leaves(average):
+def test_the_local_term_is_the_reconstruction_error_of_the_state_before_the_step(average):
     bonus = mmrs.make("mmrs", PLANE, MOVES, lambda_l=0.7, novelty=average, latent_dim=3, k=2)
     rollout = make_rollout(PLANE, steps=4, envs=2, dummies=True)
     x = rollout.obs[:-1].double().numpy()
@@ -317,13 +318,13 @@ def test_mmrs_trains_on_the_negative_elbo():
     mean, log_variance = bonus.vae.encode(x)
     drawn = bonus.vae.decode(mean + (0.5 * log_variance).exp() * noise)
     loss = vae_loss(x, drawn, mean, log_variance, 0.01).mean()
-    slope = torch.autograd.grad(loss, bonus.vae.encoder.heads.bias)[0]
+    gradient = torch.autograd.grad(loss, bonus.vae.encoder.heads.bias)[0]
     before = bonus.vae.encoder.heads.bias.detach().clone()
     metrics = bonus.update(rollout)
     assert metrics["vae_error"] == pytest.approx((x - drawn).square().mean().item(), rel=1e-5)
     assert metrics["vae_kl"] == pytest.approx(gaussian_kl(mean, log_variance).mean().item(), rel=1e-5)
     moved = before - bonus.vae.encoder.heads.bias.detach()  # the first step of Adam is the rate times the sign
-    torch.testing.assert_close(moved, 5e-4 * slope.sign(), rtol=1e-2, atol=1e-7)
+    torch.testing.assert_close(moved, 5e-4 * gradient.sign(), rtol=1e-2, atol=1e-7)
 
 
 # --- MMRS: Algorithm 1 ------------------------------------------------------------------------------------------------
@@ -343,7 +344,7 @@ def algorithm_1(bonus, rollout):
         for _, before, after, starts, _ in visits(rollout, e):
             row += [before, after] if starts else [after]
         histories.append(row)
-    if config.clusters == "joint":
+    if config.clustering == "joint":
         seen = torch.zeros(1, len(z), dtype=torch.bool)
         seen[0, sorted({s for row in histories for s in row})] = True
         labels = kmeans(z.unsqueeze(0), seen, config.k, generator, config.kmeans_iterations)[0]
@@ -359,7 +360,7 @@ def algorithm_1(bonus, rollout):
         counts = Counter()
         for t, before, after, starts, _ in visits(rollout, e):
             if starts:
-                counts = Counter() if config.restart == "episode" else counts
+                counts = Counter() if config.count_scope == "episode" else counts
                 counts[label[e][before]] += 1
             j = fairness(counts, config.k)
             counts[label[e][after]] += 1
@@ -367,8 +368,8 @@ def algorithm_1(bonus, rollout):
     return gains
 
 
-def standardised(gains, valid, past):
-    """Centred and divided by the running moments, every step back weighing 1 - 1/12800 less."""
+def standardized(gains, valid, past):
+    """Centered and divided by the running std; the weight of a step falls by 1 - 1/12800 per later step."""
     past = [*past, (gains, valid)]
     rows = [(g[t][v[t]], v[t].sum()) for g, v in past for t in range(len(g))]
     weights = [(1 - 1 / 12_800) ** (len(rows) - 1 - i) for i in range(len(rows))]
@@ -378,37 +379,37 @@ def standardised(gains, valid, past):
     return (gains - mean) / math.sqrt(square - mean**2) * valid, past
 
 
-@pytest.mark.parametrize("restart", ["rollout", "episode"])
+@pytest.mark.parametrize("count_scope", ["rollout", "episode"])
 @pytest.mark.parametrize("preset", ["default", "paper", "paper-bullet"])
-def test_mmrs_is_algorithm_1_by_hand(preset, restart):
+def test_mmrs_is_algorithm_1_by_hand(preset, count_scope):
     options = {} if preset != "default" else {"k": 12}
-    bonus = mmrs.make("mmrs", PLANE, MOVES, preset=preset, restart=restart, **options)
+    bonus = mmrs.make("mmrs", PLANE, MOVES, preset=preset, count_scope=count_scope, **options)
     memory, past = None, []
     for seed in range(3):
         rollout = make_rollout(PLANE, steps=20, envs=3, seed=seed, end=0.1, dummies=True)
         terms, memory = bonus.compute_terms(rollout, memory)
         gains, valid = algorithm_1(bonus, rollout), rollout.valid.numpy()
         if preset == "default":
-            gains, past = standardised(gains, valid, past)
+            gains, past = standardized(gains, valid, past)
         np.testing.assert_allclose(terms["global"], bonus.config.lambda_g * gains, rtol=1e-4, atol=1e-6)
         bonus.update(rollout)
 
 
-def test_mmrs_presets_carry_the_numbers_of_the_paper():
+def test_mmrs_presets_have_the_values_of_the_paper():
     paper, bullet = mmrs.rewards.PRESETS["paper"], mmrs.rewards.PRESETS["paper-bullet"]
-    assert (paper.k, paper.clusters, paper.gamma_g, paper.lambda_g, paper.lambda_l) == (10, "env", 0.99, 0.1, 0.1)
+    assert (paper.k, paper.clustering, paper.gamma_g, paper.lambda_g, paper.lambda_l) == (10, "env", 0.99, 0.1, 0.1)
     assert (paper.novelty, paper.decoder_variance, paper.batch_size) == ("sum", 1.0, 64)
     assert (bullet.lambda_g, bullet.lambda_l) == (0.01, 0.001)
     default = mmrs.rewards.PRESETS["default"]
-    assert (default.k, default.clusters, default.gamma_g, default.lambda_g) == (128, "joint", 1.0, 0.03)
-    assert (default.decoder_variance, default.restart, default.latent) == (0.01, "rollout", "mean")
+    assert (default.k, default.clustering, default.gamma_g, default.lambda_g) == (128, "joint", 1.0, 0.03)
+    assert (default.decoder_variance, default.count_scope, default.latent) == (0.01, "rollout", "mean")
 
 
 # --- learning rate and wrappers ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["mmrs", "ride", "rnd"])
-def test_the_learning_rate_falls_linearly_to_nothing(name):
+def test_the_learning_rate_falls_linearly_to_0(name):
     bonus = mmrs.make(name, PLANE, MOVES, total_updates=4, learning_rate=0.1, latent_dim=2)
     rates = []
     for _ in range(6):
@@ -418,27 +419,27 @@ def test_the_learning_rate_falls_linearly_to_nothing(name):
 
 
 @pytest.mark.parametrize("by", ["reward", "return"])
-@pytest.mark.parametrize("centre", [False, True])
-def test_scaled_divides_by_the_running_spread(by, centre):
+@pytest.mark.parametrize("center", [False, True])
+def test_scaled_divides_by_the_running_std(by, center):
     inner = mmrs.make("rnd", PLANE, MOVES, latent_dim=2)
-    scaled = mmrs.Scaled(inner, by=by, centre=centre, gamma=0.9, horizon=100)
+    scaled = mmrs.Scaled(inner, by=by, center=center, gamma=0.9, horizon=100)
     rollout = make_rollout(PLANE, steps=6, envs=3)
     bonus, reward = inner.compute(rollout)[0].double().numpy(), scaled.compute(rollout)[0].numpy()
-    trace, shown = np.zeros(3), []
+    trace, samples = np.zeros(3), []
     for t in range(6):
         trace = 0.9 * trace + bonus[t]
-        shown.append(trace if by == "return" else bonus[t])
+        samples.append(trace if by == "return" else bonus[t])
         weights = (1 - 1 / 100) ** np.arange(t, -1, -1.0)[:, None]
         n = 3 * weights.sum()
-        mean = (weights * shown).sum() / n
-        variance = (weights * np.square(shown)).sum() / n - mean**2
-        std = math.sqrt(variance + 128 / (128 + n) * mean**2)  # 128 samples' worth of doubt
-        shift = (weights * bonus[: t + 1]).sum() / n if centre else 0.0
+        mean = (weights * samples).sum() / n
+        variance = (weights * np.square(samples)).sum() / n - mean**2
+        std = math.sqrt(variance + 128 / (128 + n) * mean**2)  # prior pseudo-count of 128
+        shift = (weights * bonus[: t + 1]).sum() / n if center else 0.0
         np.testing.assert_allclose(reward[t], (bonus[t] - shift) / std, rtol=1e-4)
 
 
-def test_scaled_pays_no_fortune_for_the_first_steps():
-    """The spread of a few near-equal samples is next to nothing: what is divided by it must not explode."""
+def test_scaled_does_not_explode_in_the_first_steps():
+    """The std of a few near-equal samples is close to 0."""
 
     class NearConstant(mmrs.IntrinsicReward):
         causal = True
@@ -453,7 +454,7 @@ def test_scaled_pays_no_fortune_for_the_first_steps():
         assert float(reward.abs().max()) < 5.0
 
 
-def test_weighted_moves_its_weight_with_updates_and_sum_adds():
+def test_weighted_changes_its_weight_per_update_and_sum_adds():
     inner = mmrs.make("jfi", OBSERVATIONS["discrete"], MOVES)
     rollout = make_rollout(OBSERVATIONS["discrete"])
     fading = mmrs.Weighted(inner, 1.0, final_weight=0.0, over_updates=4)

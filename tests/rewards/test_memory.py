@@ -14,17 +14,17 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 watch = importlib.import_module("benchmarks.memory")
 
 SMALL = {"landmarks": {"k": 32}, "mmrs": {"k": 8, "kmeans_iterations": 2}, "rnd": {"latent_dim": 64}}
-MOST_GROWTH = 12 * 2**20
-"""Bytes: the process breathes by 2 MiB or so; an embedding kept for each of 51,200 visits is 26 MB."""
-MOST_OBJECTS = 100
+MAX_GROWTH = 12 * 2**20
+"""Bytes. The size of the process varies by about 2 MiB; an embedding kept for each of 51,200 visits is 26 MB."""
+MAX_OBJECTS = 100
 
 
 def assert_flat(held: list) -> None:
     first, last = held[0], held[-1]
     assert last.memory_bytes == first.memory_bytes, "the reward's memory grew"
     assert last.module_bytes == first.module_bytes, "the module grew"
-    assert last.objects - first.objects < MOST_OBJECTS, "Python objects piled up"
-    assert last.resident_bytes - first.resident_bytes < MOST_GROWTH, "the process grew"
+    assert last.objects - first.objects < MAX_OBJECTS, "Python objects piled up"
+    assert last.resident_bytes - first.resident_bytes < MAX_GROWTH, "the process grew"
 
 
 @pytest.mark.parametrize("name", sorted(REWARDS))
@@ -38,7 +38,7 @@ def test_memory_of_wrappers_is_flat():
 
 
 class Leaky(IntrinsicReward):
-    """Keeps what it saw, in the memory or beside it."""
+    """Keeps all observations, in the memory or in a list."""
 
     def __init__(self, where: str) -> None:
         super().__init__(watch.VECTORS, watch.ACTIONS)

@@ -1,4 +1,4 @@
-"""What a GPU replays as a graph: the score of a padded rollout from tensors alone is the score."""
+"""The function that a GPU replays as a graph: the score of a padded rollout from tensors equals the plain score."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ def test_the_score_of_padded_tensors_is_the_score(kind, options):
     bonus = mmrs.make("mmrs", space, MOVES, k=64, latent_dim=8, batch_size=8, **options)
     rollout = make_rollout(space, MOVES, dummies=True)
     memory = bonus.initial_memory(rollout.num_envs, rollout.device)
-    padded = rollout.with_room(64)
+    padded = rollout.pad_states(64)
     assert len(padded.states) == padded.num_states and padded.num_states % 64 == 0
     assert torch.equal(padded.visited[: rollout.num_states], rollout.visited)
     assert not padded.visited[rollout.num_states :].any()

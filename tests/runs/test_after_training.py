@@ -1,4 +1,4 @@
-"""What one does with a trained run: evaluate, film, export, list."""
+"""Commands on a trained run: eval, video, export; and list."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from gymnasium import spaces
 from rich.console import Console
 
 from mmrs.cli import main
-from mmrs.envs.base import Episodes, Step
+from mmrs.envs.base import EnvStep, Episodes
 from mmrs.errors import InputError, MissingExtraError, StorageError
 from mmrs.listing import ListConfig, describe, show_list
 from mmrs.listing import rewards as reward_list
 from mmrs.nets.actor_critic import ActorCritic
-from mmrs.ppo.policy import ObsNormaliser, Policy
+from mmrs.nets.normalization import ObsNormalizer
+from mmrs.ppo.policy import Policy
 from mmrs.rewards import REWARDS
-from mmrs.runs.evaluate import EvalConfig, Spread, evaluate, evaluations, play
+from mmrs.runs.evaluate import EvalConfig, ReturnSummary, evaluate, evaluations, play_episodes
 from mmrs.runs.export import ExportConfig, Exported, difference, export, observations, to_onnx
 from mmrs.runs.folder import RunFolder
 from mmrs.runs.loggers import require_wandb
 from mmrs.runs.presets import default_config
-from mmrs.runs.train import bring_to_end, train
+from mmrs.runs.train import run_to_completion, train
 from mmrs.runs.video import VideoConfig, video
 from mmrs.spaces import action_spec, observation_spec
 
@@ -74,7 +75,7 @@ def test_evaluation_is_repeatable_kept_and_whole(cartpole):
     assert "one life" not in text
 
 
-def test_drawn_actions_follow_the_seed(cartpole):
+def test_sampled_actions_follow_the_seed(cartpole):
     seeds = [evaluate(EvalConfig(cartpole.path, episodes=4, seed=s), quiet()).full_game.values for s in (1, 2)]
     assert seeds[0] != seeds[1]
 
@@ -100,7 +101,7 @@ class Timed:
         if over:
             self.turn, self.t = self.turn + 1, 0
         none = np.zeros(1, bool)
-        return Step(
+        return EnvStep(
             np.zeros((1, 1), np.float32), np.ones(1, np.float32), none | over, none, np.zeros((int(over), 1)), ended
         )
 
@@ -112,17 +113,17 @@ class Still:
 
 def test_short_games_do_not_crowd_out_long_ones():
     envs = [Timed([1]), Timed([50])]
-    played = play(Still(), envs, EvalConfig(Path(), episodes=5))
-    assert sorted(played.games) == [1, 1, 1, 50, 50]
-    assert sorted(played.lengths) == [1, 1, 1, 50, 50]
+    stats = play_episodes(Still(), envs, EvalConfig(Path(), episodes=5))
+    assert sorted(stats.game_returns) == [1, 1, 1, 50, 50]
+    assert sorted(stats.game_lengths) == [1, 1, 1, 50, 50]
     assert [env.resets for env in envs] == [[1_000_003], [1_000_004]]
 
 
 def test_endless_games_are_cut_and_counted():
     envs = [Timed([10**9]), Timed([3])]
-    played = play(Still(), envs, EvalConfig(Path(), episodes=4, step_limit=10))
-    assert sorted(played.games) == [3, 3, 10, 10]
-    assert played.cut == 2
+    stats = play_episodes(Still(), envs, EvalConfig(Path(), episodes=4, step_limit=10))
+    assert sorted(stats.game_returns) == [3, 3, 10, 10]
+    assert stats.cut == 2
     assert len(envs[0].resets) == 2
 
 
@@ -130,24 +131,24 @@ def test_interval_of_known_values():
     rng = np.random.default_rng(0)
     hits = 0
     for _ in range(200):
-        spread = Spread.of(rng.normal(5.0, 2.0, 40).tolist())
-        hits += spread.low <= 5.0 <= spread.high
+        summary = ReturnSummary.of(rng.normal(5.0, 2.0, 40).tolist())
+        hits += summary.low <= 5.0 <= summary.high
     assert 175 <= hits <= 199  # 95 % of 200 is 190; the bootstrap of 40 falls a little short
-    one = Spread.of([3.0])
+    one = ReturnSummary.of([3.0])
     assert (one.mean, one.std, one.low, one.high) == (3.0, None, None, None)
 
 
-def test_a_single_game_has_no_spread_and_no_interval(cartpole, tmp_path):
+def test_a_single_game_has_no_standard_deviation_and_no_interval(cartpole, tmp_path):
     out = quiet()
     config = EvalConfig(cartpole.path, episodes=1, out=tmp_path / "e.json")
     (value,) = evaluate(config, out).full_game.values
     assert out.file.getvalue().splitlines() == [
-        "step 64, 1 game, drawn actions",
-        f"  return (full game): {value:.2f} (a single one: no spread, no interval)",
+        "step 64, 1 game, sampled actions",
+        f"  return (full game): {value:.2f} (a single return: no standard deviation, no interval)",
     ]
     evaluate(replace(config, episodes=2), out)  # reads what is there, and adds to it
     assert "2 games" in out.file.getvalue() and "95 % interval" in out.file.getvalue()
-    one, two = (told["full_game"] for told in evaluations(tmp_path / "e.json"))
+    one, two = (result["full_game"] for result in evaluations(tmp_path / "e.json"))
     assert one == {"mean": value, "std": None, "low": None, "high": None, "values": [value]}
     assert two["low"] <= two["mean"] <= two["high"] and two["std"] >= 0
 
@@ -175,22 +176,22 @@ def test_a_video_can_be_read_back_and_shows_the_terms(cartpole):
     height, width, _ = frames[0].shape
     assert (height % 16, width) == (0, 480)
     below = frames[-1][330:, 400:].astype(int)  # right of all text
-    colours = {"blue": below[..., 2] - below[..., 0], "orange": below[..., 0] - below[..., 2]}
-    for name, excess in colours.items():  # the curves of two terms; extrinsic is white
+    colors = {"blue": below[..., 2] - below[..., 0], "orange": below[..., 0] - below[..., 2]}
+    for name, excess in colors.items():  # the curves of two terms; extrinsic is white
         assert (excess > 60).sum() > 10, name
     again = video(VideoConfig(cartpole.path, max_steps=3), quiet())
     assert again.name == f"{path.stem}-2.mp4"
     assert not list(cartpole.videos.glob(".part*"))
 
 
-def test_a_video_ends_with_the_games_asked_for(cartpole, tmp_path):
+def test_a_video_ends_with_the_requested_games(cartpole, tmp_path):
     imageio = pytest.importorskip("imageio.v2")
     path = video(VideoConfig(cartpole.path, episodes=1, out=tmp_path / "v.mp4"), quiet())
     frames = sum(1 for _ in imageio.get_reader(path))
     assert 5 < frames < 200  # one untrained game of CartPole
 
 
-def test_a_film_of_what_cannot_be_drawn_here_names_what_is_missing(cartpole, monkeypatch, tmp_path, capsys):
+def test_a_video_that_cannot_be_drawn_names_what_is_missing(cartpole, monkeypatch, tmp_path, capsys):
     pytest.importorskip("imageio.v2")
     monkeypatch.setitem(sys.modules, "pygame", None)
     assert main(["video", str(cartpole.path), "--out", str(tmp_path / "v.mp4")]) == 2
@@ -215,8 +216,8 @@ def fresh_policy(kind: str) -> Policy:
         parameter.data += 0.05 * torch.randn_like(parameter)
     normaliser = None
     if "normalised" in kind:
-        statistics = ObsNormaliser(observation.shape)
-        statistics.see(np.random.default_rng(0).normal(3.0, 0.5, (100, 6)))
+        statistics = ObsNormalizer(observation.shape)
+        statistics.update(np.random.default_rng(0).normal(3.0, 0.5, (100, 6)))
         normaliser = statistics.state()
     return Policy(observation, action, {"network": network.state_dict(), "normaliser": normaliser})
 
@@ -252,7 +253,7 @@ def test_export_writes_one_file_into_the_run(cartpole):
 
 
 def test_missing_extras_are_named(cartpole, monkeypatch, tmp_path):
-    from mmrs.runs.loggers import TensorBoardSink, WandbSink  # noqa: PLC0415
+    from mmrs.runs.loggers import TensorBoardLogger, WandbLogger  # noqa: PLC0415
 
     for module in ("imageio.v2", "onnxscript", "torch.utils.tensorboard", "wandb"):
         monkeypatch.setitem(sys.modules, module, None)
@@ -261,9 +262,9 @@ def test_missing_extras_are_named(cartpole, monkeypatch, tmp_path):
     with pytest.raises(MissingExtraError, match=r"mmrs\[onnx\]"):
         export(ExportConfig(cartpole.path), quiet())
     with pytest.raises(MissingExtraError, match=r"mmrs\[board\]"):
-        TensorBoardSink(cartpole)
+        TensorBoardLogger(cartpole)
     with pytest.raises(MissingExtraError, match=r"mmrs\[wandb\]"):
-        WandbSink(cartpole, {})
+        WandbLogger(cartpole, {})
 
 
 def test_a_run_for_wandb_leaves_no_folder_where_wandb_is_missing(tmp_path, monkeypatch, capsys):
@@ -274,7 +275,7 @@ def test_a_run_for_wandb_leaves_no_folder_where_wandb_is_missing(tmp_path, monke
         assert "mmrs[wandb]" in capsys.readouterr().err
     config = replace(default_config("CartPole-v1", "none"), wandb=True, root=tmp_path / "runs", name="r")
     with pytest.raises(MissingExtraError, match=r"mmrs\[wandb\]"):
-        bring_to_end(config)
+        run_to_completion(config)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -295,11 +296,11 @@ def test_every_reward_has_a_line_of_its_own():
     assert len(set(lines.values())) == len(lines)
     assert all(text and "\n" not in text and "``" not in text for text in lines.values())
     assert describe(lambda: None) == "(not documented)"
-    assert lines["landmarks"].endswith("weighed by how rarely the landmark was visited in the whole run.")
+    assert lines["landmarks"].startswith("K (J(t+1)")
     assert lines["count_penalty"] == "1/√n − 1, never positive"
 
 
-def test_what_is_said_of_a_form_may_take_several_lines():
+def test_the_description_of_a_form_may_take_several_lines():
     class Forms:
         """Two forms.
 
@@ -326,7 +327,7 @@ def test_the_list_shows_what_there_is_and_finds():
     out = quiet()
     show_list(ListConfig(), out)
     text = out.file.getvalue()
-    for name in ("CartPole-v1", "ALE/Alien-v5", "HopperBulletEnv-v0", "mmrs", "paper-literal", "env.normalise=True"):
+    for name in ("CartPole-v1", "ALE/Alien-v5", "HopperBulletEnv-v0", "mmrs", "paper-literal", "env.normalize=True"):
         assert name in text
     out = quiet()
     show_list(ListConfig("environments", find="ALIEN"), out)
@@ -338,7 +339,7 @@ def test_the_list_shows_what_there_is_and_finds():
 def test_box_actions_and_pictures_of_mazes(tmp_path):
     ids = [name for name in gym.registry if name.startswith("mmrs/")]
     assert ids
-    run = trained(tmp_path, "Pendulum-v1", "rnd", normalise=True)
+    run = trained(tmp_path, "Pendulum-v1", "rnd", normalize=True)
     assert evaluate(EvalConfig(run.path, episodes=2), quiet()).full_game.mean < 0
     maze = trained(tmp_path / "maze", ids[0], "jfi")
     assert video(VideoConfig(maze.path, max_steps=5), quiet()).stat().st_size > 0

@@ -16,7 +16,7 @@ from mmrs.rewards import REWARDS
 from mmrs.runs.build import build_trainer
 from mmrs.runs.config import TrainConfig
 from mmrs.runs.config_check import RANGES, check
-from mmrs.runs.presets import EVERY_PRESET, default_bonus, default_config
+from mmrs.runs.presets import ALL_PRESETS, default_bonus, default_config
 
 BAD = {
     "env.num_envs": [0, -1, 1.5],
@@ -62,7 +62,7 @@ EDGES = {
 
 
 def changed(name: str, value: object) -> TrainConfig:
-    """The defaults with one field, named by its place, set to something else."""
+    """The defaults with one field, named by its path, set to something else."""
     part, dot, field = name.rpartition(".")
     config = TrainConfig()
     return replace(config, **({part: replace(getattr(config, part), **{field: value})} if dot else {name: value}))
@@ -79,7 +79,7 @@ def numbers_of(kind: type, place: str = "") -> set[str]:
     return found
 
 
-def test_no_number_of_the_configuration_is_without_a_range():
+def test_every_number_of_the_configuration_has_a_range():
     assert numbers_of(TrainConfig) == RANGES.keys() == BAD.keys()
 
 
@@ -103,7 +103,7 @@ def test_the_largest_seed_makes_a_trainer():
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "message"),
     [
         ("steps", 0, "steps is 0, expected a whole number, at least 1."),
         ("ppo.clip", -1.0, "ppo.clip is -1.0, expected a finite number, above 0."),
@@ -113,10 +113,10 @@ def test_the_largest_seed_makes_a_trainer():
         ("bonus.weight", math.nan, "bonus.weight is nan, expected a finite number."),
     ],
 )
-def test_messages_say_what_may_be(name, value, said):
-    with pytest.raises(InputError) as told:
+def test_messages_name_the_range(name, value, message):
+    with pytest.raises(InputError) as error:
         check(changed(name, value))
-    assert str(told.value) == said
+    assert str(error.value) == message
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_the_command_line_refuses_before_it_makes_a_folder(options, tmp_path, ca
 def test_the_defaults_of_every_environment_reward_and_preset_pass():
     for env in ("CartPole-v1", "FrozenLake-v1", *ATARI_GAMES, *BULLET_GAMES, *ROOM_IDS):
         check(default_config(env))
-    for config in EVERY_PRESET.values():
+    for config in ALL_PRESETS.values():
         for bonus in ("none", *REWARDS):
             check(replace(config, bonus=default_bonus(bonus)))
     for env in ("ALE/Alien-v5", "AntBulletEnv-v0"):

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from mmrs.errors import InputError, StorageError
 from mmrs.runs.config import TrainConfig
 from mmrs.runs.config_json import from_json, to_json
-from mmrs.runs.folder import NAME, RunFolder, plain_name
-from mmrs.runs.presets import EVERY_PRESET
+from mmrs.runs.folder import NAME, RunFolder, slug
+from mmrs.runs.presets import ALL_PRESETS
 from mmrs.storage import files as disk
 
 HOSTILE = [
@@ -99,7 +99,7 @@ def test_a_root_that_cannot_be_made(tmp_path):
         RunFolder.create(tmp_path / "file" / "root", "a")
 
 
-@pytest.mark.parametrize("config", EVERY_PRESET.values(), ids=EVERY_PRESET)
+@pytest.mark.parametrize("config", ALL_PRESETS.values(), ids=ALL_PRESETS)
 def test_configurations_come_back(tmp_path, config):
     config = replace(config, name="x", bonus=replace(config.bonus, final_weight=0.5, options=("k=3", "preset=paper")))
     run = RunFolder.create(tmp_path, "a")
@@ -128,7 +128,7 @@ def test_strict_keys(tmp_path):
     changed(r"config\.steps is 'many', expected of type int", top={"steps": "many"})
     changed(r"config\.steps is 'True', expected of type int", top={"steps": True})
     changed(r"config\.env is '3', expected an object", top={"env": 3})
-    changed(r"schema 2, but this version of mmrs reads 1", error=StorageError, schema=2)
+    changed(r"schema 3, but this version of mmrs reads 1 to 2", error=StorageError, schema=3)
     changed(r"not the configuration", error=StorageError, more=1)
     run.config.write_text("{")
     with pytest.raises(StorageError, match="not valid JSON"):
@@ -255,8 +255,8 @@ def test_a_disk_that_cannot_lock_is_not_a_run_that_is_busy(tmp_path, monkeypatch
 @settings(max_examples=200)
 @given(st.lists(st.text(max_size=60), max_size=4))
 def test_plain_names_are_names(parts):
-    assert NAME.fullmatch(plain_name(*parts))
+    assert NAME.fullmatch(slug(*parts))
 
 
 def test_plain_names_read_well():
-    assert plain_name("ALE/Alien-v5", "mmrs", "0") == "ALE-Alien-v5-mmrs-0"
+    assert slug("ALE/Alien-v5", "mmrs", "0") == "ALE-Alien-v5-mmrs-0"

@@ -1,4 +1,4 @@
-"""The preset of the printed numbers: of Sec. 6.2 for Atari, of Sec. 6.3 for Bullet, none for anything else."""
+"""The preset of the printed values: of Sec. 6.2 for Atari, of Sec. 6.3 for Bullet, none for anything else."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ FAMILIES = [("ALE/Breakout-v5", "paper", True), ("AntBulletEnv-v0", "paper-bulle
 
 
 @pytest.mark.parametrize(("env", "form", "clipped"), FAMILIES, ids=["atari", "bullet"])
-def test_the_literal_preset_has_the_numbers_printed_for_the_family(env, form, clipped):
+def test_the_literal_preset_has_the_values_printed_for_the_family(env, form, clipped):
     config = default_config(env, preset="paper-literal")
     assert (config.env.id, config.env.num_envs, config.num_steps, config.steps) == (env, 8, 128, 10_000_000)
     trainer = build_trainer(replace(config, device="cpu"))
@@ -28,7 +28,7 @@ def test_the_literal_preset_has_the_numbers_printed_for_the_family(env, form, cl
     assert (trainer.ppo.config.learning_rate, trainer.ppo.config.grad_value_clip) == (0.0025, 5.0)
     assert trainer.reward_clip == clipped
     assert trainer.reward_memory is None, "the reward is normalised"
-    assert trainer.collector.normaliser is None, "the states are normalised"
+    assert trainer.collector.normalizer is None, "the states are normalised"
 
 
 @pytest.mark.parametrize("env", [env for env, *_ in FAMILIES], ids=["atari", "bullet"])
@@ -45,7 +45,7 @@ def test_the_command_line_trains_with_it(tmp_path, env):
     assert all(row["reward/local"] > 0 for row in rows)
 
 
-def test_pictures_get_the_numbers_of_images_and_vectors_theirs():
+def test_images_and_vectors_have_their_own_presets():
     pictures = default_config(register_pictures())
     assert pictures.ppo == default_config("ALE/Alien-v5").ppo
     assert not pictures.env.reward_clip
@@ -63,12 +63,12 @@ def test_without_an_environment_it_is_that_of_atari():
 
 
 @pytest.mark.parametrize("env", ["CartPole-v1", "mmrs/KeyRooms-v0", "mmrs/Maze2D-v0"])
-def test_environments_that_the_paper_has_no_numbers_for_are_refused(env, tmp_path, capsys):
+def test_environments_without_printed_values_are_refused(env, tmp_path, capsys):
     assert main(["train", "--preset", "paper-literal", "--env", env, "--root", str(tmp_path)]) == 2
-    said = capsys.readouterr().err
-    assert f"{env} is neither" in said
-    assert "--bonus.options preset=paper" in said
-    assert "--ppo.learning-rate 0.0025 --ppo.grad-value-clip 5" in said
+    errors = capsys.readouterr().err
+    assert f"{env} is neither" in errors
+    assert "--bonus.options preset=paper" in errors
+    assert "--ppo.learning-rate 0.0025 --ppo.grad-value-clip 5" in errors
     assert list(tmp_path.iterdir()) == []
 
 

@@ -12,7 +12,7 @@ from mmrs.runs.progress import LINE_EVERY, Display, Progress, plain_line, reward
 ROW = {
     "step": 512_000,
     "steps_per_second": 1000.0,
-    "life_return": 12.25,
+    "episode_return": 12.25,
     "game_return": 345.5,
     "reward/extrinsic": 0.02,
     "reward/extrinsic_std": 0.1,
@@ -37,7 +37,7 @@ def test_plain_lines_come_every_few_seconds_only():
         for _ in range(100):
             display.update("a", ROW)
             now[0] += LINE_EVERY / 10
-        display.note("a", "done")
+        display.set_status("a", "done")
     lines = out.file.getvalue().splitlines()
     assert len(lines) == 11  # ten of a hundred, and the note
     assert lines[-1] == "a: done"
@@ -69,8 +69,8 @@ def test_the_terminal_gets_the_whole_picture():
 def test_several_runs_side_by_side():
     out = console(True)
     with Display({"first": 100, "second": 200}, console=out) as display:
-        display.update("second", {"step": 100, "steps_per_second": 50.0, "life_return": -3.0})
-        display.note("first", "failed")
+        display.update("second", {"step": 100, "steps_per_second": 50.0, "episode_return": -3.0})
+        display.set_status("first", "failed")
         out.print(display.draw())
     text = out.file.getvalue()
     assert "first" in text
@@ -89,7 +89,7 @@ def test_a_terminal_shows_a_word_in_the_table_and_the_whole_sentence_under_it(mo
     sentence = f"Stopped and saved at step 32768. Continue with: mmrs train --resume /{'a/long/way/' * 8}tty1"
     with Display({"tty1": 1_000_000}, console=out) as display:
         display.update("tty1", ROW)
-        display.note("tty1", "stopped", sentence)
+        display.set_status("tty1", "stopped", sentence)
         before = out.file.getvalue()
     assert sentence not in before  # the next drawing would have gone over it
     *picture, last = out.file.getvalue().splitlines()
@@ -140,7 +140,7 @@ def test_quiet_is_quiet():
         out = console(terminal)
         with Display({"a": 10}, console=out, quiet=True) as display:
             display.update("a", ROW)
-            display.note("a", "done")
+            display.set_status("a", "done")
         assert out.file.getvalue() == ""
 
 
@@ -163,7 +163,8 @@ def test_terms_of_a_row():
 def test_no_number_is_cut_on_a_narrow_terminal(width):
     out = Console(file=io.StringIO(), width=width)
     display = Display({"HalfCheetahBulletEnv-v0-count_penalty-12": 123_456_789, "b": 10}, console=out, quiet=True)
-    row = {**ROW, "step": 98_765_432, "steps_per_second": 12_345.0, "life_return": -12_345.0, "game_return": 98_765.4}
+    row = {**ROW, "step": 98_765_432, "steps_per_second": 12_345.0}
+    row |= {"episode_return": -12_345.0, "game_return": 98_765.4}
     display.update("HalfCheetahBulletEnv-v0-count_penalty-12", row)
     out.print(display.draw())
     text = out.file.getvalue()
@@ -182,7 +183,7 @@ def test_of_several_runs_each_has_its_own_lines():
     assert [line[0] for line in out.file.getvalue().splitlines()] == ["a", "b"] * 2
 
 
-def test_success_is_shown_where_the_environment_tells_it():
+def test_success_is_shown_where_the_environment_reports_it():
     out = console(True)
     with Display({"a": 1_000_000, "b": 1_000_000}, console=out) as display:
         display.update("a", ROW | {"env/success": 0.42})

@@ -62,23 +62,23 @@ def run_twice(tmp_path, monkeypatch, env, bonus, before, after, num_steps=32):
 
 
 @pytest.mark.parametrize(("bonus", "before", "after"), [("mmrs", 4, 1), ("rnd", 1, 2)])
-def test_vectors_give_the_same_numbers_to_the_bit(tmp_path, monkeypatch, bonus, before, after):
+def test_vectors_give_the_same_metrics_to_the_bit(tmp_path, monkeypatch, bonus, before, after):
     whole, cut = run_twice(tmp_path, monkeypatch, "CartPole-v1", bonus, before, after)
     assert cut == whole
     assert sum(row["episodes"] for row in whole)
 
 
-@pytest.mark.parametrize(("env", "normalise"), [("mmrs/KeyRooms-v0", False), ("CartPole-v1", True)])
-def test_what_is_counted_together_is_not_split(tmp_path, env, normalise):
+@pytest.mark.parametrize(("env", "normalize"), [("mmrs/KeyRooms-v0", False), ("CartPole-v1", True)])
+def test_what_is_counted_together_is_not_split(tmp_path, env, normalize):
     config = small(tmp_path, env, "none")
-    config = replace(config, env=replace(config.env, normalise=normalise, groups=2))
+    config = replace(config, env=replace(config.env, normalize=normalize, groups=2))
     with pytest.raises(InputError, match=r"Leave env\.groups out"):
         training.train(config)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 4)])
-def test_images_give_the_same_games_and_numbers_up_to_rounding(tmp_path, monkeypatch, before, after):
+def test_images_give_the_same_games_and_metrics_up_to_rounding(tmp_path, monkeypatch, before, after):
     """Convolutions over another number of images add in another order; games go the same way all the same."""
     whole, cut = run_twice(tmp_path, monkeypatch, "ALE/Alien-v5", "none", before, after, num_steps=16)
     for a, b in zip(whole, cut, strict=True):
@@ -88,7 +88,7 @@ def test_images_give_the_same_games_and_numbers_up_to_rounding(tmp_path, monkeyp
     assert [[row[name] for name in games] for row in cut] == [[row[name] for name in games] for row in whole]
 
 
-def test_a_run_in_groups_is_played_filmed_and_exported(tmp_path, monkeypatch):
+def test_a_run_in_groups_is_evaluated_shown_and_exported(tmp_path, monkeypatch):
     config = small(tmp_path, name="run")
     run = stopped(replace(config, env=replace(config.env, groups=2)), monkeypatch)
     console = Console(file=io.StringIO())

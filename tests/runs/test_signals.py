@@ -1,4 +1,4 @@
-"""The first signal asks, the second ends; exit codes are what shells expect."""
+"""The first signal stops the run, the second ends the process; exit codes are those of shells."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_second_signal_ends_at_once(number, code):
 
 @pytest.mark.parametrize("first", [signal.SIGHUP, signal.SIGINT])
 def test_a_hang_up_is_never_the_second_signal(first):
-    """One terminal that goes away may be told twice, by the shell and by the kernel."""
+    """The shell and the kernel may each send a signal for one closed terminal."""
     child = start("hang")
     child.send_signal(first)
     assert child.stdout.readline() == "saving\n"
@@ -98,7 +98,7 @@ def test_a_reader_that_is_gone_does_not_keep_a_run_from_saving():
     assert child.wait(20) == 143
 
 
-def test_the_answer_goes_to_a_picture_if_there_is_one_and_tells_the_time_left(capfd):
+def test_the_message_goes_to_a_live_view_and_has_the_time_left(capfd):
     shown = []
     with StopSignals(lambda text: shown.append(text) is None, lambda: 9.6):
         signal.raise_signal(signal.SIGINT)

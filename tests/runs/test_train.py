@@ -26,7 +26,7 @@ from mmrs.runs.config_json import require_same_bonus
 from mmrs.runs.history import is_finished
 from mmrs.runs.presets import default_config
 from mmrs.runs.signals import StopSignals
-from mmrs.runs.train import bring_to_end, resume, train
+from mmrs.runs.train import resume, run_to_completion, train
 from mmrs.storage import checkpoint as store
 
 
@@ -104,7 +104,7 @@ def test_weight_zero_equals_plain_ppo_bit_for_bit(tmp_path):
     assert any(not torch.equal(a[name], c[name]) for name in a)
 
 
-def test_metrics_tell_every_term_and_the_share_of_the_bonus(tmp_path):
+def test_metrics_have_every_term_and_the_share_of_the_bonus(tmp_path):
     run, code = train(small(tmp_path, bonus="mmrs"))
     assert code == 0
     last = rows(run.path)[-1]
@@ -112,7 +112,7 @@ def test_metrics_tell_every_term_and_the_share_of_the_bonus(tmp_path):
         assert f"reward/{name}" in last
         assert 0 <= last[f"reward/{name}_share"] <= 1
     assert 0 < last["bonus_advantage_share"] < 1
-    assert {"life_return", "game_return", "kl", "entropy", "explained_variance", "policy_loss"} <= last.keys()
+    assert {"episode_return", "game_return", "kl", "entropy", "explained_variance", "policy_loss"} <= last.keys()
     assert json.loads(run.config.read_text())["config"]["bonus"]["name"] == "mmrs"
     assert list((run.path / "tensorboard").iterdir())
 
@@ -127,7 +127,7 @@ def test_discrete_runs_report_coverage_and_fairness(tmp_path):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_saves_and_says_how_to_resume(tmp_path, number, code):
-    command = [sys.executable, "-m", "mmrs.cli", "train", "--env", "CartPole-v1", "--bonus", "none"]
+    command = [sys.executable, "-m", "mmrs", "train", "--env", "CartPole-v1", "--bonus", "none"]
     command += ["--steps", "2000000", "--root", str(tmp_path), "--name", "run"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     record = tmp_path / "run" / "metrics.jsonl"
@@ -181,13 +181,13 @@ def test_a_bonus_that_explodes_is_named_with_its_step(tmp_path, every):
 
 
 @pytest.mark.parametrize(("env", "kind"), [("FrozenLake-v1", "discrete"), ("Pendulum-v1", "vector")])
-def test_only_vectors_are_standardised(tmp_path, env, kind):
+def test_only_vectors_are_standardized(tmp_path, env, kind):
     config = small(tmp_path, env)
-    trainer = build_trainer(replace(config, env=replace(config.env, normalise=True)))
+    trainer = build_trainer(replace(config, env=replace(config.env, normalize=True)))
     row = next(iter(trainer))
     trainer.collector.close()
     assert trainer.ppo.observation.kind == kind
-    assert (trainer.collector.normaliser is not None) == (kind == "vector")
+    assert (trainer.collector.normalizer is not None) == (kind == "vector")
     assert trainer.reward_memory is not None
     assert row["step"] == 128
 
@@ -225,7 +225,7 @@ def test_the_configuration_holds_every_option_of_the_bonus(tmp_path, monkeypatch
 
 
 def test_settings_are_compared_where_there_are_any():
-    require_same_bonus({}, {"k": 3}, "run")  # a record of an older version tells nothing
+    require_same_bonus({}, {"k": 3}, "run")  # the config.json of an older version has none
     require_same_bonus({"k": 3}, {"k": 3, "new": 1}, "run")
     with pytest.raises(InputError, match="old was 1 and is gone now"):
         require_same_bonus({"k": 3, "old": 1}, {"k": 3}, "run")
@@ -237,24 +237,24 @@ class OfOnesOwn(RND):
 
 
 @pytest.mark.parametrize("name", [*sorted(REWARDS), "of_ones_own"])
-def test_every_reward_tells_its_settings(name, monkeypatch):
+def test_every_reward_lists_its_settings(name, monkeypatch):
     monkeypatch.setitem(REWARDS, "of_ones_own", OfOnesOwn)
-    told = bonus_settings(replace(TrainConfig(), bonus=BonusConfig(name)))
-    assert told and "seed" not in told
-    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    settings = bonus_settings(replace(TrainConfig(), bonus=BonusConfig(name)))
+    assert settings and "seed" not in settings
+    assert json.loads(json.dumps(settings, allow_nan=False)) == settings
     if name == "of_ones_own":
-        assert told == {"clip": "inf", "shape": [2, 3], "make": "math.sqrt"}
+        assert settings == {"clip": "inf", "shape": [2, 3], "make": "math.sqrt"}
 
 
 def test_an_unknown_reward_is_refused_before_a_folder_is_made(tmp_path):
     config = small(tmp_path)
     with pytest.raises(InputError, match="there is no reward 'rndd'"):
-        bring_to_end(replace(config, bonus=BonusConfig("rndd")))
+        run_to_completion(replace(config, bonus=BonusConfig("rndd")))
     assert not list(tmp_path.iterdir())
 
 
 def test_a_signal_after_the_last_look_waits_for_the_next_update(tmp_path, monkeypatch):
-    """What is told as saved was saved, whenever the signal comes."""
+    """A run that reports a save has saved, whenever the signal comes."""
     asked = iter([False, True, True, True])
     monkeypatch.setattr(StopSignals, "requested", property(lambda _: next(asked)))
     run, _ = train(replace(small(tmp_path), checkpoint_every=50))
@@ -277,7 +277,7 @@ class Fragile(CartPoleEnv):
 
 
 @pytest.mark.parametrize(("every", "saved"), [(2, "The last checkpoint, of step 256,"), (50, "The run has no check")])
-def test_a_fault_of_an_environment_is_told_in_whole_sentences(tmp_path, every, saved):
+def test_a_fault_of_an_environment_is_reported_in_whole_sentences(tmp_path, every, saved):
     gym.register("Fragile-v0", Fragile)
     try:
         with pytest.raises(TrainingError, match=rf"^Environment 0 raised ValueError: boom\. {saved}"):
@@ -328,8 +328,8 @@ def test_the_command_line_fits_the_defaults_to_the_environment(tmp_path, capsys)
     atari, bullet = default_config("Alien"), default_config("HopperBulletEnv-v0", "rnd")
     assert atari.env.reward_clip
     assert atari.ppo.learning_rate == 2.5e-4
-    assert bullet.env.normalise
-    assert (bullet.bonus.weight, bullet.bonus.centre) == (0.03, True)
+    assert bullet.env.normalize
+    assert (bullet.bonus.weight, bullet.bonus.center) == (0.03, True)
     literal = default_config("Alien", preset="paper-literal")
     assert literal.ppo.learning_rate == 2.5e-3
     with pytest.raises(InputError, match="atari"):
@@ -347,7 +347,7 @@ def test_bonus_options_reach_the_reward(tmp_path):
         build_trainer(replace(config, bonus=replace(config.bonus, options=("k",))))
 
 
-def test_reward_normalisation_divides_by_the_spread_of_the_return(tmp_path):
+def test_reward_normalization_divides_by_the_std_of_the_return(tmp_path):
     trainer = build_trainer(small(tmp_path, "HopperBulletEnv-v0"))
     trainer.collector.start(0)
     got = trainer.collector.collect()

@@ -18,7 +18,7 @@ import pytest
 from mmrs.errors import InputError
 from mmrs.runs import train as training
 from mmrs.runs.folder import RunFolder
-from mmrs.runs.loggers import WandbSink
+from mmrs.runs.loggers import WandbLogger
 from mmrs.runs.metrics_log import read_metrics
 from mmrs.runs.presets import default_config
 
@@ -134,20 +134,20 @@ def test_a_stopped_and_resumed_run_is_one_wandb_run_with_the_rows_of_the_record(
 def test_runs_of_one_name_in_two_folders_are_two(tmp_path, home):
     runs = [RunFolder.create(tmp_path / root, "a") for root in ("one", "two")]
     for run in runs:
-        sink = WandbSink(run, {}, quiet=True)
-        sink.write({"life_return": 1.5, "text": "no number", "flag": True}, 10)
-        sink.close()
+        logger = WandbLogger(run, {}, quiet=True)
+        logger.write({"episode_return": 1.5, "text": "no number", "flag": True}, 10)
+        logger.close()
     wandb.teardown()  # waits for what is still to be written
     assert_ended(home)
     parts = [part for run in runs for part in parts_of(run)]
-    assert [[row.keys() - OWN for row in logged(part)] for part in parts] == [[{"life_return"}]] * 2
+    assert [[row.keys() - OWN for row in logged(part)] for part in parts] == [[{"episode_return"}]] * 2
     assert len({run_of(part).run_id for part in parts}) == 2
 
 
 def test_a_mode_that_does_not_exist_is_refused(tmp_path, home, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "onlin")
     with pytest.raises(InputError, match=r"WANDB_MODE=onlin .*WANDB_MODE=offline"):
-        WandbSink(RunFolder.create(tmp_path, "a"), {}, quiet=True)
+        WandbLogger(RunFolder.create(tmp_path, "a"), {}, quiet=True)
 
 
 def test_a_service_that_dies_is_named(tmp_path, home):
@@ -156,15 +156,15 @@ def test_a_service_that_dies_is_named(tmp_path, home):
         "from pathlib import Path\n"
         "from mmrs.errors import StorageError\n"
         "from mmrs.runs.folder import RunFolder\n"
-        "from mmrs.runs.loggers import WandbSink\n"
-        "sink = WandbSink(RunFolder.create(Path(sys.argv[1]), 'a'), {}, quiet=True)\n"
+        "from mmrs.runs.loggers import WandbLogger\n"
+        "logger = WandbLogger(RunFolder.create(Path(sys.argv[1]), 'a'), {}, quiet=True)\n"
         "children = Path(f'/proc/self/task/{os.getpid()}/children').read_text().split()\n"
         "os.kill(int(children[0]), signal.SIGKILL)\n"
         "try:\n"
         "    for step in range(1_000_000):\n"
-        "        sink.write({'x': 1.0}, step)\n"
+        "        logger.write({'x': 1.0}, step)\n"
         "except StorageError as error:\n"
-        "    sink.close()\n"
+        "    logger.close()\n"
         "    print(error)\n"
     )
     told = subprocess.run([sys.executable, "-c", script, tmp_path], check=True, capture_output=True, text=True)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from mmrs.errors import InputError, MissingExtraError
+from mmrs.errors import InputError, MissingExtraError, StorageError
 from mmrs.report.rendering import new_figure, save_figure
-from mmrs.storage.files import output_folder, write_whole
+from mmrs.storage.files import output_folder, write_atomic
 
 
 def test_output_folder_is_made_and_left_empty(tmp_path):
@@ -27,14 +27,14 @@ def test_output_folder_that_nobody_may_write_to_is_refused():
 
 
 def test_failed_write_leaves_the_old_file_and_no_draft(tmp_path, monkeypatch):
-    target = write_whole(tmp_path / "x.json", "old")
+    target = write_atomic(tmp_path / "x.json", "old")
 
     def full_disk(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full_disk)
-    with pytest.raises(InputError, match="No space left"):
-        write_whole(target, "new")
+    with pytest.raises(StorageError, match="No space left"):
+        write_atomic(target, "new")
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
 
@@ -58,5 +58,5 @@ def test_missing_matplotlib_names_the_extra(monkeypatch):
 
 def test_a_path_below_a_file_is_refused_like_any_other(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="Cannot write"):
-        write_whole(tmp_path / "file" / "below", "text")
+    with pytest.raises(StorageError, match="cannot write"):
+        write_atomic(tmp_path / "file" / "below", "text")

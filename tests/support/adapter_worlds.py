@@ -1,4 +1,4 @@
-"""Small worlds and rewards for the adapters: every end of an episode occurs, and every bonus can be told by hand."""
+"""Small environments and rewards for the adapters: every kind of episode end, bonuses that are known by hand."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mmrs.rollout import Rollout
 
 LENGTH = 6
 LIMIT = 9
-"""Random walks from the middle end sometimes at the right end (terminated), sometimes by time (truncated)."""
+"""Time limit: some random walks from the middle reach the right end (terminated), others do not (truncated)."""
 
 
 class Line(gym.Env[Any, Any]):
-    """Cells 0 to 5 in a row, start in cell 2; reaching cell 5 ends the episode, so no reset ever shows it."""
+    """Cells 0 to 5 in a row, start in cell 2; reaching cell 5 ends the episode, so no reset ever returns it."""
 
     def __init__(self, kind: str = "box", pays: float = 0.0, actions: str = "discrete") -> None:
         self.kind, self.pays = kind, pays
@@ -55,7 +55,7 @@ class Line(gym.Env[Any, Any]):
 
 
 class Pays(gym.RewardWrapper[Any, Any]):
-    """An environment that pays a constant on top."""
+    """Adds a constant to the environment's reward."""
 
     def __init__(self, env: gym.Env[Any, Any], constant: float) -> None:
         super().__init__(env)
@@ -74,7 +74,7 @@ def line(kind: str = "box", pays: float = 0.0, constant: float = 0.0, actions: s
 
 
 class Constant(IntrinsicReward):
-    """Pays 0.5 at every valid step."""
+    """A bonus of 0.5 at every valid step."""
 
     causal = True
 
@@ -83,7 +83,7 @@ class Constant(IntrinsicReward):
 
 
 class Reached(IntrinsicReward):
-    """Pays the number of the cell that a step truly led to, and so gives away which successor it was shown."""
+    """The index of the cell that a step led to: its values show which successor the reward was given."""
 
     causal = True
 
@@ -91,11 +91,11 @@ class Reached(IntrinsicReward):
         first = (
             (lambda states: states.float()) if self.observation_spec.kind == "discrete" else (lambda s: s[:, 0].float())
         )
-        return {"reached": rollout.pairs(first)[1]}, memory
+        return {"reached": rollout.map_pairs(first)[1]}, memory
 
 
 class Hindsight(Reached):
-    """The same, but saying that it needs the whole rollout."""
+    """The same, but declared as not causal."""
 
     causal = False
 
@@ -103,12 +103,12 @@ class Hindsight(Reached):
 def gae_by_hand(
     rewards: np.ndarray, values: np.ndarray, last_values: np.ndarray, dones: np.ndarray, gamma: float, lam: float
 ) -> np.ndarray:
-    """Generalised advantages in float64, written as the textbook's sum, step by step from the end."""
+    """Generalized advantage estimation in float64, step by step from the end."""
     advantages, running = np.zeros(rewards.shape), np.zeros(rewards.shape[1])
     following = last_values.astype(float)
     for t in reversed(range(len(rewards))):
-        going_on = 1.0 - dones[t]
-        running = rewards[t] + gamma * going_on * following - values[t] + gamma * lam * going_on * running
+        alive = 1.0 - dones[t]
+        running = rewards[t] + gamma * alive * following - values[t] + gamma * lam * alive * running
         advantages[t], following = running, values[t]
     return advantages
 

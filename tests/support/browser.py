@@ -35,7 +35,7 @@ def find_browser() -> str | None:
 
 
 class Browser:
-    """One tab of a Chromium of its own; `errors` and `requests` hold what the page did wrong and asked for."""
+    """One tab of a new Chromium; `errors` and `requests` list the errors of the page and the addresses it requested."""
 
     def __init__(self, width: int = 1240, height: int = 1000, seconds: float = 30.0) -> None:
         self.size, self.seconds = (width, height), seconds
@@ -47,7 +47,7 @@ class Browser:
 
         executable = find_browser()
         assert executable, f"no browser: none of {', '.join(NAMES)} is on PATH"
-        with contextlib.ExitStack() as stack:  # what was started is stopped, even where starting fails half-way
+        with contextlib.ExitStack() as stack:  # stops everything that was started, even where starting fails half-way
             folder = tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True)
             self.profile = Path(stack.enter_context(folder))
             command = [executable, f"--user-data-dir={self.profile}", "--window-size={},{}".format(*self.size), *FLAGS]
@@ -71,7 +71,7 @@ class Browser:
             self.process.wait(10)
 
     def _tab(self) -> str:
-        """Address of the only tab, once the browser has written down the port it chose."""
+        """Address of the only tab, once the browser has written the port it chose to a file."""
         notice, deadline = self.profile / "DevToolsActivePort", time.monotonic() + self.seconds
         while time.monotonic() < deadline:
             assert self.process.poll() is None, "the browser ended while starting"
@@ -134,11 +134,11 @@ class Browser:
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
 
     def prefer(self, scheme: str) -> None:
-        """Pretend that the person prefers a `light` or `dark` colour scheme."""
+        """Emulate a person's preference for a `light` or `dark` color scheme."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def screenshot(self, path: Path, whole: bool = False) -> None:
-        """Save what the tab shows, or the whole page, as PNG."""
+        """Save the visible part of the tab, or the whole page, as PNG."""
         shot = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(shot["data"]))
 
@@ -157,7 +157,7 @@ class Browser:
 
     @property
     def requests(self) -> list[str]:
-        """Addresses the page asked for since it was opened, its own included."""
+        """Addresses that the page has requested since it was opened, its own included."""
         self.evaluate("0")
-        asked = [event["params"] for event in self.events if event.get("method") == "Network.requestWillBeSent"]
-        return [params["request"]["url"] for params in asked]
+        sent = [event["params"] for event in self.events if event.get("method") == "Network.requestWillBeSent"]
+        return [params["request"]["url"] for params in sent]

@@ -1,6 +1,6 @@
 """Saves checkpoints in a tight loop until it is killed: what the kill test and its long script start.
 
-Each tree says its own step in every tensor, so a mixture of two saves would be noticed.
+Each tree has its step in every tensor, so a mixture of two saves would be noticed.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from mmrs.storage import checkpoint as store
 
 
 def tree(step: int, metrics: Position) -> dict[str, Any]:
-    """A state all of whose parts name the step."""
+    """A state whose parts all hold the step."""
     tensors = {f"layer{i}": torch.full((4000,), float(step)) for i in range(8)}
     return {"net": tensors, "step": step, "metrics": list(metrics)}
 
 
 def consistent(step: int, state: dict[str, Any]) -> bool:
-    """Whether all parts name this step."""
+    """Whether all parts hold this step."""
     return state["step"] == step and all(bool((t == step).all()) for t in state["net"].values())
 
 
 def main(folder: Path) -> None:
-    """Continue from the last checkpoint, one row and one save a step, and say each step once it is safe."""
+    """Continue from the last checkpoint, one row and one save per step, and report each step once it is safe."""
     checkpoints = folder / "checkpoints"
     step, at = 0, None
     if store.checkpoints(checkpoints):

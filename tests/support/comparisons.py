@@ -1,4 +1,4 @@
-"""A made-up comparison of two methods in KeyRooms, for the tests of its page."""
+"""A fabricated comparison of two methods in KeyRooms, for the tests of its page."""
 
 from __future__ import annotations
 
@@ -22,4 +22,4 @@ def make_comparison(seeds=1):
     good = tuple(make_run(seed, [None, 0.0, 0.5, 0.9]) for seed in range(seeds))
     bad = tuple(make_run(seed, [None, 0.0, 0.0, 0.0]) for seed in range(seeds))
     methods = (Method("mmrs", good, visits), Method("<b>ppo</b>", bad, visits * 0))
-    return Comparison("mmrs/KeyRooms-v0", 4000, seeds, methods, {"clip": "0.2"}, WORLD, b"film", "mmrs")
+    return Comparison("mmrs/KeyRooms-v0", 4000, seeds, methods, {"clip": "0.2"}, WORLD, b"no video", "mmrs")

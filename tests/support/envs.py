@@ -1,4 +1,4 @@
-"""Environments that tests are made of: scripted ones, ones with pictures, and ones that raise, hang or die."""
+"""Environments for tests: scripted ones, ones with image observations, and ones that raise, hang or die."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mmrs.envs.gym_envs import GymEnvs
 
 
 class Troubled(gym.Env):
-    """Does what its action says: 1 raises, 2 hangs, 3 dies, 4 hangs deaf to SIGTERM."""
+    """Fails by action: 1 raises, 2 hangs, 3 dies, 4 hangs and ignores SIGTERM."""
 
     observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
     action_space = gym.spaces.Discrete(5)
@@ -35,7 +35,7 @@ class Troubled(gym.Env):
 
 
 class Slow(Troubled):
-    """Takes as many tenths of a second as the action says."""
+    """Takes a tenth of a second per unit of the action."""
 
     def step(self, action):
         time.sleep(0.1 * int(action))
@@ -43,7 +43,7 @@ class Slow(Troubled):
 
 
 class Busy(Troubled):
-    """Takes 0.3 s of the processor's time a step."""
+    """Takes 0.3 s of processor time per step."""
 
     def step(self, action):
         until = time.process_time() + 0.3
@@ -53,7 +53,7 @@ class Busy(Troubled):
 
 
 class Endless(Troubled):
-    """Never comes back from a step."""
+    """Never returns from a step."""
 
     def step(self, action):
         while True:
@@ -65,7 +65,7 @@ def of(kind, first_index=0):
 
 
 class Scripted(gym.Env):
-    """Ends every third step: by itself with success where the action is 1, else cut off."""
+    """Ends every third step: terminated with success if the action is 1, else truncated."""
 
     observation_space = gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)
     action_space = gym.spaces.Discrete(2)
@@ -74,7 +74,7 @@ class Scripted(gym.Env):
         self.spoil, self.t = spoil or {}, 0
         self.render_mode = None
         vars(self).update(spaces)
-        self.seen = np.zeros(2, np.float32)  # one array for ever: whoever keeps it must copy it
+        self.seen = np.zeros(2, np.float32)  # always the same array: callers must copy it
 
     def reset(self, *, seed=None, options=None):
         self.t = 0

@@ -1,6 +1,6 @@
-"""Kill -9 a process that saves all the time, again and again, and look at what it leaves.
+"""Kill a process that saves all the time with SIGKILL, again and again, and check what it leaves.
 
-``python -m tests.support.kills 200`` runs the long form and prints the figures. The processes are forked from this one,
+``python -m tests.support.kills 200`` runs the long form and prints the counts. The processes are forked from this one,
 which has torch loaded already: starting each afresh would take seconds, and the kills would mostly hit imports.
 """
 
@@ -34,7 +34,7 @@ class Tally:
     lost: int = 0
     """Checkpoints that were reported safe and were not found again."""
     mixed: int = 0
-    """Checkpoints or records that were loaded and did not agree with themselves."""
+    """Checkpoints or metrics that were loaded and hold two states at once."""
     leftovers: int = 0
     """Kills that hit inside a save: a half-built checkpoint lay there."""
     damaged: int = 0
@@ -43,7 +43,7 @@ class Tally:
 
 
 def start(folder: Path) -> tuple[int, int]:
-    """A process that saves to `folder`, and the pipe on which it says each step that is safe."""
+    """A process that saves to `folder`, and the pipe on which it reports each step that is safe."""
     listening, speaking = os.pipe()
     child = os.fork()
     if child == 0:

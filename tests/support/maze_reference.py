@@ -1,4 +1,4 @@
-"""The walk of `maze_kernel` in plain Python and lists: slow, easy to read, and equal to it step for step."""
+"""The walk of `mmrs.paper.maze.kernel` in plain Python and lists: slow, easy to read, and equal step for step."""
 
 from __future__ import annotations
 
@@ -6,24 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import exp, log, sqrt
 
+from mmrs.envs.rooms.maps import STRIDE, Stream, splitmix64
 from mmrs.paper.maze.options import DECAY, METHODS, WalkOptions
-
-_MASK = (1 << 64) - 1
-_STRIDE = 0x9E3779B97F4A7C15
 
 
 def stream(seed: int) -> Iterator[int]:
-    """The splitmix64 stream of an agent: 64 random bits a draw."""
-    state = _mix((seed * _STRIDE + 0x6167656E74) & _MASK)
+    """The splitmix64 stream of an agent: 64 random bits per draw."""
+    draws = Stream(splitmix64((seed * STRIDE + 0x6167656E74) & ((1 << 64) - 1)))
     while True:
-        state = (state + _STRIDE) & _MASK
-        yield _mix(state)
-
-
-def _mix(z: int) -> int:
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
-    return z ^ (z >> 31)
+        yield draws.bits()
 
 
 @dataclass
@@ -34,26 +25,26 @@ class Visits:
     total: int = 0
     squares: int = 0
     distinct: int = 0
-    spread: float = 0.0
+    entropy_sum: float = 0.0
     """Sum of c log c."""
 
     def add(self, state: int) -> int:
-        """Count a visit; how often the state had been visited before."""
+        """Count a visit; returns how often the state had been visited before."""
         c = self.counts[state]
         self.counts[state] = c + 1
         self.total += 1
         self.squares += 2 * c + 1
         self.distinct += c == 0
-        self.spread += (c + 1.0) * log(c + 1.0) - (c * log(c) if c > 0 else 0.0)
+        self.entropy_sum += (c + 1.0) * log(c + 1.0) - (c * log(c) if c > 0 else 0.0)
         return c
 
     def potential(self, method: str) -> float:
-        """What a shaping method wants to raise; 0 for the others."""
+        """The potential of a shaping method; 0 for the others."""
         states = len(self.counts)
         if method == "jfi":
             return float(self.total) * float(self.total) / (float(states) * float(self.squares))  # Eq. (10)
         if method == "entropy":
-            return (log(self.total) - self.spread / self.total) / log(states)
+            return (log(self.total) - self.entropy_sum / self.total) / log(states)
         if method == "coverage":
             return self.distinct / states
         return 0.0
@@ -65,13 +56,13 @@ def count_term(method: str, states: int, count: int) -> float:
         return 1.0 / sqrt(count) / states
     if method == "count_penalty":
         return (1.0 / sqrt(count) - 1.0) / states
-    if method == "rnd_decay":
+    if method == "exp_decay":
         return exp(-DECAY * count) / states
     return 0.0
 
 
 def choose(values: list[float], draw: int, options: WalkOptions) -> int:
-    """Epsilon-greedy action: the high half of the draw decides whether, the low half which."""
+    """Epsilon-greedy action: the high half of the draw decides whether it is random, the low half which one it is."""
     low = draw & 0xFFFFFFFF
     if draw >> 32 < int(options.epsilon * 4294967296.0):
         return low & 3
@@ -82,7 +73,7 @@ def choose(values: list[float], draw: int, options: WalkOptions) -> int:
 
 @dataclass
 class ReferenceWalk:
-    """One walk in full; the fields of `maze_kernel.Walk` as lists, and the reward of each step."""
+    """One walk; the fields of `kernel.Walk` as lists, and the reward of each step."""
 
     q: list[list[float]]
     steps: int = 0
@@ -94,10 +85,10 @@ class ReferenceWalk:
     """The potential at each entry of `states`."""
 
 
-def walk(nxt: list[list[int]], options: WalkOptions, seed: int) -> ReferenceWalk:
-    """One walk through the maze with next states `nxt`, until every cell was seen or the step cap struck."""
-    method, states, draws = METHODS[options.method], len(nxt), stream(seed)
-    result = ReferenceWalk(q=[[0.0] * 4 for _ in nxt])
+def walk(next_state: list[list[int]], options: WalkOptions, seed: int) -> ReferenceWalk:
+    """One walk through the maze with next states `next_state`, until every cell was seen or the step cap struck."""
+    method, states, draws = METHODS[options.method], len(next_state), stream(seed)
+    result = ReferenceWalk(q=[[0.0] * 4 for _ in next_state])
     seen = {0}
     visits = Visits([0] * states)
     while result.steps < options.step_cap:
@@ -113,7 +104,7 @@ def walk(nxt: list[list[int]], options: WalkOptions, seed: int) -> ReferenceWalk
             result.steps += 1
             values = result.q[state]
             action = choose(values, next(draws), options)
-            other = nxt[state][action]
+            other = next_state[state][action]
             count = visits.add(other)
             ended = options.goal_ends and other == states - 1
             reward = options.goal_reward if ended else -(options.step_cost / states)

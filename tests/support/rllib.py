@@ -26,7 +26,7 @@ def ppo() -> PPOConfig:
 
 
 def walks(count: int = 12, steps: int = 9, constant: float = 0.0) -> list[SingleAgentEpisode]:
-    """Random walks as an env runner hands them over: ended, or cut at the end of the fragment."""
+    """Random walks as an env runner returns them: ended, or cut at the end of the fragment."""
     rng, episodes, env = np.random.default_rng(0), [], line()
     for number in range(count):
         episode = SingleAgentEpisode(id_=f"e{number}", observation_space=env.observation_space)
@@ -51,7 +51,7 @@ def learner(config: PPOConfig) -> Any:
 
 def same_state(left: Any, right: Any) -> bool:
     flat = torch.utils._pytree.tree_leaves
-    one, other = (flat([b.hosted.reward.state_dict(), b.memory.state_dict()]) for b in (left, right))
+    one, other = (flat([b.reward_host.reward.state_dict(), b.memory.state_dict()]) for b in (left, right))
     return len(one) == len(other) and all(
         torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b for a, b in zip(one, other, strict=True)
     )

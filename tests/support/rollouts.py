@@ -1,4 +1,4 @@
-"""Rollouts to test with, every reward in a small form, and comparison of nested states."""
+"""Rollouts for tests, every reward with small networks, and comparison of nested states."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ SMALL = {
     "ride": {"latent_dim": 8, "memory_size": 6, "batch_size": 8, "learning_rate": 1e-3},
     "rnd": {"latent_dim": 8, "batch_size": 8, "learning_rate": 1e-3},
 }
-DISCRETE_ONLY = {"jfi", "count_bonus", "count_penalty", "coverage", "entropy", "rnd_decay"}
+DISCRETE_ONLY = {"jfi", "count_bonus", "count_penalty", "coverage", "entropy", "exp_decay"}
 Factory = Callable[..., IntrinsicReward]
 
 
@@ -79,33 +79,39 @@ def _sum(*names: str) -> Factory:
 
 FACTORIES: dict[str, Factory] = {name: partial(small, name) for name in REWARDS}
 FACTORIES |= {
-    "mmrs_env": partial(small, "mmrs", clusters="env", restart="episode", lambda_l=0.1, control=True),
+    "mmrs_env": partial(small, "mmrs", clustering="env", count_scope="episode", lambda_l=0.1, mask_uncontrollable=True),
     "mmrs_paper": partial(small, "mmrs", preset="paper", k=4),
     "mmrs_author": partial(small, "mmrs", preset="author", k=4),
     "landmarks_vae": partial(
-        small, "landmarks", encoder="vae", lambda_l=0.1, pay="clipped", life="count", scale="spread"
+        small, "landmarks", encoder="vae", lambda_l=0.1, bonus="clipped", lifelong_weight="count", scale="std"
     ),
     "landmarks_inverse": partial(
-        small, "landmarks", encoder="inverse", pay="count", life="none", scale="none", admit="again"
+        small,
+        "landmarks",
+        encoder="inverse",
+        bonus="count",
+        lifelong_weight="none",
+        scale="none",
+        insert_filter="revisited",
     ),
     "re3_episode": partial(small, "re3", trajectory="episode"),
-    "jfi_life": partial(small, "jfi", scope="life", count_start=False, terminal_potential="zero", gamma_g=0.9),
+    "jfi_lifelong": partial(small, "jfi", scope="lifelong", count_start=False, terminal_potential="zero", gamma_g=0.9),
     "scaled_rnd": _scaled("rnd"),
     "scaled_mmrs": _scaled("mmrs", by="reward"),
-    "scaled_jfi": _scaled("jfi", centre=True),
+    "scaled_jfi": _scaled("jfi", center=True),
     "weighted_ride": _fading,
     "sum_re3_rnd": _sum("re3", "rnd"),
     "sum_ride_rnd": _sum("ride", "rnd"),
     "sum_jfi_rnd": _sum("jfi", "rnd"),
 }
-DISCRETE_FACTORIES = DISCRETE_ONLY | {"jfi_life", "scaled_jfi", "sum_jfi_rnd"}
-LEARNING = [n for n in FACTORIES if n not in DISCRETE_ONLY | {"jfi_life", "scaled_jfi", "re3", "re3_episode"}]
+DISCRETE_FACTORIES = DISCRETE_ONLY | {"jfi_lifelong", "scaled_jfi", "sum_jfi_rnd"}
+LEARNING = [n for n in FACTORIES if n not in DISCRETE_ONLY | {"jfi_lifelong", "scaled_jfi", "re3", "re3_episode"}]
 CAUSAL = [
-    "jfi", "jfi_life", "count_bonus", "count_penalty", "coverage", "entropy", "rnd_decay", "ride", "rnd",
+    "jfi", "jfi_lifelong", "count_bonus", "count_penalty", "coverage", "entropy", "exp_decay", "ride", "rnd",
     "scaled_rnd", "scaled_jfi", "weighted_ride", "sum_ride_rnd", "sum_jfi_rnd",
     "landmarks", "landmarks_vae", "landmarks_inverse",
 ]  # fmt: skip
-EXACT = DISCRETE_ONLY | {"jfi_life"}
+EXACT = DISCRETE_ONLY | {"jfi_lifelong"}
 """Causal rewards made of integers: step by step must equal batched bit for bit."""
 
 

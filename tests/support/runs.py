@@ -17,11 +17,12 @@ from mmrs.runs.config import TrainConfig
 from mmrs.runs.config_json import to_json
 from mmrs.runs.metrics_log import read_metrics
 from mmrs.runs.presets import default_config
+from mmrs.runs.upgrade import SCHEMA
 
 GAMES = ("ALE/Alien-v5", "ALE/Breakout-v5", "HopperBulletEnv-v0", "CartPole-v1")
 KEYS = (
     *("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "grad_norm", "explained_variance", "seconds"),
-    *("life_return", "game_return", "game_length", "bonus_advantage_share", "steps_per_second"),
+    *("episode_return", "game_return", "game_length", "bonus_advantage_share", "steps_per_second"),
     *(f"reward/{term}{end}" for term in ("global", "local", "extrinsic") for end in ("", "_std", "_share")),
 )
 
@@ -35,11 +36,11 @@ def write_run(
 ) -> Path:
     """A run's folder: `rows` rows over the first `done` of its steps, its last returns being `score`."""
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps({"schema": 1, "config": to_json(config)}))
+    (folder / "config.json").write_text(json.dumps({"schema": SCHEMA, "config": to_json(config)}))
     values = np.random.default_rng(config.seed).random((rows, len(KEYS)))
     final = 100.0 + config.seed if score is None else score
     course = final * np.arange(1, rows + 1) / rows
-    for name in ("life_return", "game_return"):
+    for name in ("episode_return", "game_return"):
         values[:, KEYS.index(name)] = course
     steps = (np.arange(1, rows + 1) * config.steps * done / rows).astype(int).tolist()
     row = '{"step": %d, ' + ", ".join(f'"{key}": %.12f' for key in KEYS) + "}\n"

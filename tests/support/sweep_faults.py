@@ -1,6 +1,6 @@
-"""Kill what a sweep runs on, again and again, and look whether every run still ends once with the right numbers.
+"""Kill what a sweep runs on, again and again, and check that every run still ends once with the right results.
 
-``python -m tests.support.sweep_faults local 200`` and ``... ray 200`` run the long forms and print the figures. A run
+``python -m tests.support.sweep_faults local 200`` and ``... ray 200`` run the long forms and print the results. A run
 is a tiny training of CartPole (three updates, two checkpoints), so that the machinery around it is most of the work.
 """
 
@@ -23,8 +23,8 @@ from pathlib import Path
 from mmrs.runs.history import ATTEMPTS, is_finished
 from mmrs.runs.metrics_log import read_metrics
 from mmrs.storage import checkpoint as store
-from mmrs.sweeps.job import run_cell
-from mmrs.sweeps.suites import SUITES, Cell, cells_of
+from mmrs.sweeps.job import execute_run
+from mmrs.sweeps.suites import SUITES, RunSpec, expand_suite
 
 TIMES = {"seconds", "steps_per_second"}
 GAME = "CartPole-v1"
@@ -34,16 +34,16 @@ STEPS = 384
 
 @dataclass
 class Tally:
-    """What happened, and what came out."""
+    """Number of faults, and what became of the runs."""
 
     runs: int = 0
     finished: int = 0
     ended_twice: int = 0
     """Runs that were started again after their end, or that ended more than once."""
     different: int = 0
-    """Runs whose record or weights differ from those of a serial sweep."""
+    """Runs whose metrics or weights differ from those of a serial sweep."""
     starts: int = 0
-    """Attempts at runs, all together: beyond `runs` they were interrupted."""
+    """Attempts at runs in total: those beyond `runs` were interrupted."""
     drivers_killed: int = 0
     nodes_killed: int = 0
     workers_killed: int = 0
@@ -53,8 +53,8 @@ class Tally:
     seconds_serial: float = 0.0
 
 
-def toy_cells(seeds: int) -> tuple[Cell, ...]:
-    return cells_of(SUITES["smoke"], steps=STEPS, seeds=seeds, games=[GAME], methods=METHODS)
+def toy_specs(seeds: int) -> tuple[RunSpec, ...]:
+    return expand_suite(SUITES["smoke"], steps=STEPS, seeds=seeds, games=[GAME], methods=METHODS)
 
 
 def sweep_command(folder: Path, seeds: int, *options: str) -> list[str]:
@@ -74,29 +74,29 @@ def sweep_command(folder: Path, seeds: int, *options: str) -> list[str]:
     ]
 
 
-def serial(folder: Path, cells: tuple[Cell, ...]) -> None:
-    for cell in cells:
-        outcome = run_cell(folder, cell, "serial")
+def serial(folder: Path, specs: tuple[RunSpec, ...]) -> None:
+    for spec in specs:
+        outcome = execute_run(folder, spec, "serial")
         assert outcome.kind == "finished", outcome.text
 
 
 def digest(run: Path) -> str:
-    """Of what a run recorded and learned."""
+    """Digest of the metrics and weights of a run."""
     rows = [{k: v for k, v in row.items() if k not in TIMES} for row in read_metrics(run / "metrics.jsonl").rows]
     network = store.load(run / "checkpoints")[1]["trainer"]["network"]
     tensors = b"".join(tensor.numpy().tobytes() for _, tensor in sorted(network.items()))
     return hashlib.sha256(json.dumps(rows).encode() + tensors).hexdigest()
 
 
-def inspect(folder: Path, expected: Path, cells: tuple[Cell, ...], tally: Tally) -> None:
-    tally.runs = len(cells)
-    for cell in cells:
-        run = folder / cell.name
+def inspect(folder: Path, expected: Path, specs: tuple[RunSpec, ...], tally: Tally) -> None:
+    tally.runs = len(specs)
+    for spec in specs:
+        run = folder / spec.name
         events = [row["event"] for row in read_metrics(run / ATTEMPTS).rows] if (run / ATTEMPTS).exists() else []
         tally.starts += events.count("start")
         tally.finished += is_finished(run)
         tally.ended_twice += "finished" in events[:-1]
-        tally.different += not is_finished(run) or digest(run) != digest(expected / cell.name)
+        tally.different += not is_finished(run) or digest(run) != digest(expected / spec.name)
 
 
 def finished(folder: Path) -> int:
@@ -120,7 +120,7 @@ def children(pid: int) -> list[int]:
 
 
 class Driver:
-    """The process of a sweep, started anew whenever it was killed."""
+    """The process of a sweep, started again whenever it was killed."""
 
     def __init__(self, command: list[str], log: Path, env: dict[str, str]) -> None:
         self.command, self.log, self.env = command, log, {**os.environ, **env}
@@ -136,7 +136,7 @@ class Driver:
 
 
 def local_faults(folder: Path, seeds: int, workers: int, drivers: int, tally: Tally, seed: int = 0) -> int:
-    """Kill workers and the sweep of the local engine, spread over its length; returns the last exit code."""
+    """Kill workers and the sweep of the local engine, over its whole length; returns the last exit code."""
     rng, runs = random.Random(seed), seeds * len(METHODS)
     driver = Driver(sweep_command(folder, seeds, "--jobs", "2"), folder.with_suffix(".log"), {})
     kills = ["worker"] * workers + ["driver"] * drivers
@@ -179,12 +179,12 @@ def ray_faults(folder: Path, seeds: int, drivers: int, every: float, nodes: int,
     """Kill a node of a two-node cluster every few seconds and the driver now and then; returns the last exit code.
 
     Args:
-        folder: of the sweep.
-        seeds: of the toy suite.
-        drivers: how often the driver is killed, spread over the sweep.
+        folder: folder of the sweep.
+        seeds: number of seeds of the toy suite.
+        drivers: how often the driver is killed, at intervals over the whole sweep.
         every: seconds between deaths of nodes.
-        nodes: deaths of nodes at most.
-        tally: is filled.
+        nodes: maximum number of deaths of nodes.
+        tally: receives the counts.
     """
     os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32), RAY_worker_niceness="0")
     from ray.cluster_utils import Cluster  # noqa: PLC0415  after the token is set
@@ -193,7 +193,7 @@ def ray_faults(folder: Path, seeds: int, drivers: int, every: float, nodes: int,
     fast = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 4}
     small = {"object_store_memory": 80_000_000, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "_system_config": fast, **small})
-    places = [cluster.add_node(num_cpus=2, object_store_memory=80_000_000) for _ in range(2)]
+    nodes_alive = [cluster.add_node(num_cpus=2, object_store_memory=80_000_000) for _ in range(2)]
     options = ("--engine", "ray", "--address", cluster.address)
     tally.stranger = stranger(cluster.address)
     driver = Driver(sweep_command(folder, seeds, *options), folder.with_suffix(".log"), {})
@@ -213,9 +213,9 @@ def ray_faults(folder: Path, seeds: int, drivers: int, every: float, nodes: int,
                 and before < finished(folder) < runs
                 and (tally.nodes_killed < nodes and (nodes > 1 or tally.drivers_killed))
             ):  # while runs are under way; the one node of the small form after the driver, which is quicker to kill
-                cluster.remove_node(places.pop(0), allow_graceful=False)
+                cluster.remove_node(nodes_alive.pop(0), allow_graceful=False)
                 tally.nodes_killed += 1
-                places.append(cluster.add_node(num_cpus=2, object_store_memory=80_000_000))
+                nodes_alive.append(cluster.add_node(num_cpus=2, object_store_memory=80_000_000))
                 died = time.monotonic()
         return code
     finally:
@@ -224,21 +224,21 @@ def ray_faults(folder: Path, seeds: int, drivers: int, every: float, nodes: int,
         cluster.shutdown()
 
 
-def main(engine: str, runs: int, place: Path) -> Tally:
+def main(engine: str, runs: int, folder: Path) -> Tally:
     tally, seeds, many = Tally(), runs // len(METHODS), runs >= 40
-    cells = toy_cells(seeds)
+    specs = toy_specs(seeds)
     began = time.monotonic()
-    serial(place / "serial", cells)
+    serial(folder / "serial", specs)
     tally.seconds_serial = round(time.monotonic() - began, 1)
     began = time.monotonic()
     if engine == "ray":
         often = {"drivers": 2, "every": 6.0, "nodes": 1000} if many else {"drivers": 1, "every": 0.0, "nodes": 1}
-        code = ray_faults(place / "faults", seeds, tally=tally, **often)
+        code = ray_faults(folder / "faults", seeds, tally=tally, **often)
     else:
-        code = local_faults(place / "faults", seeds, workers=20, drivers=4, tally=tally)
+        code = local_faults(folder / "faults", seeds, workers=20, drivers=4, tally=tally)
     tally.seconds = round(time.monotonic() - began, 1)
-    assert code == 0, f"the sweep ended with {code}: {(place / 'faults.log').read_text()[-2000:]}"
-    inspect(place / "faults", place / "serial", cells, tally)
+    assert code == 0, f"the sweep ended with {code}: {(folder / 'faults.log').read_text()[-2000:]}"
+    inspect(folder / "faults", folder / "serial", specs, tally)
     return tally
 
 

@@ -1,4 +1,4 @@
-"""A trajectory as a list of hashes, and a program that restores environments in its own process and goes on there."""
+"""A trajectory as a list of hashes, and a program that restores environments in its own process and continues there."""
 
 import hashlib
 import pickle
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mmrs.envs.atari import AtariEnvs
-from mmrs.envs.base import Step, TrainingEnvs
+from mmrs.envs.base import EnvStep, ResumableVectorEnv
 from mmrs.envs.registry import make_envs
 
 # Short games, so that many end and restart within a few hundred steps.
@@ -19,17 +19,17 @@ MAKERS = {
 }
 
 
-def make(recipe: tuple[Any, ...]) -> TrainingEnvs:
+def make(recipe: tuple[Any, ...]) -> ResumableVectorEnv:
     return MAKERS[recipe[0]](*recipe[1:])
 
 
 def column(state: list[dict[str, Any]], name: str) -> np.ndarray:
-    """One number of each environment's state."""
+    """One entry of each environment's state."""
     return np.array([one[name] for one in state])
 
 
-def digest(step: Step, state: list[dict[str, Any]]) -> str:
-    """All that a step shows and all that is being counted, as one hash."""
+def digest(step: EnvStep, state: list[dict[str, Any]]) -> str:
+    """Hash of all fields of a step and all counters."""
     content = hashlib.sha256()
     for array in (step.obs, step.reward, step.terminated, step.truncated, step.final_obs):
         content.update(np.ascontiguousarray(array).tobytes())
@@ -39,12 +39,12 @@ def digest(step: Step, state: list[dict[str, Any]]) -> str:
     return content.hexdigest()
 
 
-def trace(envs: TrainingEnvs, actions: Iterable[Any]) -> list[str]:
+def trace(envs: ResumableVectorEnv, actions: Iterable[Any]) -> list[str]:
     return [digest(envs.step(row), envs.state()) for row in actions]
 
 
 def main() -> None:
-    """Answer one request after the other: importing torch takes longer than most replays."""
+    """Answer requests in one process: importing torch takes longer than most replays."""
     while True:
         try:
             recipe, cuts = pickle.load(sys.stdin.buffer)

@@ -1,4 +1,4 @@
-"""Methods side by side: stopped by Ctrl-C, continued by the same command, told as a table, a page and a film."""
+"""Methods side by side: stopped by Ctrl-C, continued by the same command, reported as a table, a page and a video."""
 
 import json
 import os
@@ -23,14 +23,14 @@ from mmrs.runs.metrics_log import read_metrics
 from mmrs.runs.presets import default_config
 from mmrs.runs.train import train
 from mmrs.storage import checkpoint as store
-from mmrs.sweeps.compare import make_cells, tell
+from mmrs.sweeps.compare import make_specs, print_results
 from mmrs.sweeps.compare_result import _bonus, read_comparison
 
 STEPS = 12 * 1024
 NAMES = ("ppo-0", "landmarks-0")
 
 
-def test_without_a_word_mmrs_is_trained_on_keyrooms():
+def test_by_default_mmrs_is_trained_on_keyrooms():
     config = default_config()
     assert (config.env.id, config.bonus.name, config.steps) == ("mmrs/KeyRooms-v0", "mmrs", 102_400)
     for name in ("KeyRooms", "MultiRooms", "NoisyTV"):
@@ -49,21 +49,21 @@ def compared(tmp_path_factory):
         time.sleep(0.02)
         assert first.poll() is None, first.communicate()
     first.send_signal(signal.SIGINT)
-    said = first.communicate(timeout=60)[1]
+    printed = first.communicate(timeout=60)[1]
     saved = {name: [c.step for c in store.checkpoints(root / "both" / name / "checkpoints")] for name in NAMES}
     env = {**os.environ, "COLUMNS": "120"}
     second = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=env)
-    return {"folder": root / "both", "code": first.returncode, "said": said, "saved": saved, "second": second}
+    return {"folder": root / "both", "code": first.returncode, "printed": printed, "saved": saved, "second": second}
 
 
-def test_ctrl_c_saves_every_run_and_says_how_to_go_on(compared):
-    assert compared["code"] == 130, compared["said"]
-    assert "The same command goes on" in compared["said"]
+def test_ctrl_c_saves_every_run_and_says_how_to_continue(compared):
+    assert compared["code"] == 130, compared["printed"]
+    assert "The same command continues" in compared["printed"]
     assert all(len(steps) == 1 and 0 < steps[0] <= STEPS for steps in compared["saved"].values()), compared["saved"]
     assert any(steps[0] < STEPS for steps in compared["saved"].values())
 
 
-def test_the_same_command_goes_on_to_the_end_and_tells_what_came_out(compared):
+def test_the_same_command_continues_to_the_end_and_prints_the_results(compared):
     second = compared["second"]
     assert second.returncode == 0, second.stderr
     for name in NAMES:
@@ -78,49 +78,49 @@ def test_the_same_command_goes_on_to_the_end_and_tells_what_came_out(compared):
 
 def test_visits_and_curves_are_those_of_the_runs(compared):
     config = replace(default_config(), steps=STEPS)
-    comparison = read_comparison(compared["folder"], config, make_cells(config, ("ppo", "landmarks"), 1))
+    comparison = read_comparison(compared["folder"], config, make_specs(config, ("ppo", "landmarks"), 1))
     for method, name in zip(comparison.methods, NAMES, strict=True):
         rows = read_metrics(compared["folder"] / name / "metrics.jsonl").rows
         episodes = sum(row["episodes"] for row in rows)
-        assert method.visits.sum() == STEPS + 8 + episodes  # one a step and one a start of an episode
+        assert method.visits.sum() == STEPS + 8 + episodes  # one per step and one per start of an episode
         assert method.runs[0].last("env/coverage") == rows[-1]["env/coverage"]
         assert not method.visits[comparison.world == 1].any()
     assert not np.array_equal(*(method.visits for method in comparison.methods))
-    told = {name: text for name, text in comparison.settings.items() if name.startswith("bonus")}
-    paid = "weight 0.03, centred, divided by the spread of its reward"
-    assert told == {"bonus of ppo": "none", "bonus of landmarks": paid}
+    settings = {name: text for name, text in comparison.settings.items() if name.startswith("bonus")}
+    landmarks = "weight 0.03, centered, divided by the standard deviation of its reward"
+    assert settings == {"bonus of ppo": "none", "bonus of landmarks": landmarks}
     bonus = BonusConfig("mmrs", options=("preset=paper", "k=3"), final_weight=0.5)
-    cells = make_cells(replace(config, bonus=bonus), ("mmrs",), 1)
-    assert _bonus(cells[0].config["bonus"]) == "weight 1, falling to 0.5, preset=paper, k=3"
+    specs = make_specs(replace(config, bonus=bonus), ("mmrs",), 1)
+    assert _bonus(specs[0].config["bonus"]) == "weight 1, falling to 0.5, preset=paper, k=3"
 
 
-def test_the_page_holds_the_film_and_the_plan_names_every_run(compared):
+def test_the_page_holds_the_video_and_the_plan_names_every_run(compared):
     page = (compared["folder"] / "index.html").read_text()
     assert "data:video/mp4;base64," in page
-    assert (compared["folder"] / "film.mp4").stat().st_size > 1000
+    assert (compared["folder"] / "video.mp4").stat().st_size > 1000
     assert "landmarks" in page
     plan = json.loads((compared["folder"] / "sweep.json").read_text())
-    assert [cell["name"] for cell in plan["cells"]] == list(NAMES)
+    assert [spec["name"] for spec in plan["cells"]] == list(NAMES)
 
 
-def test_each_method_brings_its_bonus_unless_it_is_the_one_configured():
+def test_each_method_has_its_default_bonus_unless_it_is_the_one_configured():
     config = default_config("mmrs/KeyRooms-v0", "mmrs")
     config = replace(config, bonus=replace(config.bonus, options=("k=64",)))
-    cells = make_cells(config, ("ppo", "mmrs", "rnd", "rnd"), 2)
-    assert [cell.name for cell in cells] == ["ppo-0", "mmrs-0", "rnd-0", "ppo-1", "mmrs-1", "rnd-1"]
-    bonus = {cell.name: cell.config["bonus"] for cell in cells}
+    specs = make_specs(config, ("ppo", "mmrs", "rnd", "rnd"), 2)
+    assert [spec.name for spec in specs] == ["ppo-0", "mmrs-0", "rnd-0", "ppo-1", "mmrs-1", "rnd-1"]
+    bonus = {spec.name: spec.config["bonus"] for spec in specs}
     assert bonus["ppo-0"]["name"] == "none"
     assert bonus["mmrs-1"]["options"] == ["k=64"]
     assert bonus["rnd-0"] == bonus["rnd-1"] != bonus["ppo-0"]
-    assert bonus["rnd-0"]["centre"]
+    assert bonus["rnd-0"]["center"]
     with pytest.raises(InputError, match="Did you mean 'landmarks'"):
-        make_cells(config, ("landmark",), 1)
+        make_specs(config, ("landmark",), 1)
     with pytest.raises(InputError, match="at least 1"):
-        make_cells(config, ("ppo",), 0)
+        make_specs(config, ("ppo",), 0)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "printed"),
     [
         ("--compare pppo", "Did you mean 'ppo'"),
         ("--compare", "names no method. Known: ppo, mmrs-paper"),
@@ -131,13 +131,13 @@ def test_each_method_brings_its_bonus_unless_it_is_the_one_configured():
         ("--compare ppo landmarks --bonus landmarks --bonus.options kk=3", "landmarks has no option 'kk'"),
     ],
 )
-def test_what_cannot_be_compared_is_refused_before_anything_is_trained(options, said, capsys, tmp_path):
+def test_what_cannot_be_compared_is_refused_before_anything_is_trained(options, printed, capsys, tmp_path):
     assert main(["train", "--root", str(tmp_path), *options.split()]) == 2
-    assert said in capsys.readouterr().err.replace("\n", " ")
+    assert printed in capsys.readouterr().err.replace("\n", " ")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_run_that_fails_is_told_and_the_others_have_their_page(tmp_path, capfd):
+def test_a_run_that_fails_is_reported_and_the_others_have_their_page(tmp_path, capfd):
     options = ["--steps", "1024", "--root", str(tmp_path), "--name", "both", "--quiet"]
     assert main(["train", "--compare", "re3", *options]) == 0
     (tmp_path / "both" / "ppo-0").mkdir()
@@ -145,9 +145,9 @@ def test_a_run_that_fails_is_told_and_the_others_have_their_page(tmp_path, capfd
     (tmp_path / "both" / "index.html").unlink()
     capfd.readouterr()
     assert main(["train", "--compare", "ppo", "re3", *options]) == 1
-    said = capfd.readouterr()
-    assert "ppo-0 failed" in said.err
-    assert re.findall(r"^ +(ppo|re3) ", said.out, re.MULTILINE) == ["re3"]
+    printed = capfd.readouterr()
+    assert "ppo-0 failed" in printed.err
+    assert re.findall(r"^ +(ppo|re3) ", printed.out, re.MULTILINE) == ["re3"]
     assert "re3" in (tmp_path / "both" / "index.html").read_text()
 
 
@@ -160,12 +160,12 @@ class Blind(CartPoleEnv):
         super().__init__()
 
 
-def test_what_cannot_be_filmed_has_a_page_all_the_same(tmp_path, capsys):
+def test_what_cannot_be_recorded_has_a_page_all_the_same(tmp_path, capsys):
     gym.register("Blind-v0", Blind)
     config = replace(default_config("Blind-v0", "none"), steps=1024, root=tmp_path, name="ppo-0", quiet=True)
     assert train(config)[1] == 0
     with warnings.catch_warnings(action="ignore"):  # Gymnasium's own, on the render mode
-        tell(tmp_path, config, make_cells(config, ("ppo",), 1), Console(width=200))
+        print_results(tmp_path, config, make_specs(config, ("ppo",), 1), Console(width=200))
     gym.registry.pop("Blind-v0")
-    assert "No film: Blind-v0 draws no pictures" in capsys.readouterr().out
+    assert "No video: Blind-v0 draws no pictures" in capsys.readouterr().out
     assert "Return" in (tmp_path / "index.html").read_text()

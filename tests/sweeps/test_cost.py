@@ -4,11 +4,11 @@ import pytest
 
 from mmrs.cli import main
 from mmrs.sweeps import command
-from mmrs.sweeps.cost import estimate, seconds_of
+from mmrs.sweeps.cost import estimate, run_seconds
 from mmrs.sweeps.engines.base import Resources
-from mmrs.sweeps.engines.local import environment_of, visible_gpus
+from mmrs.sweeps.engines.local import visible_gpus, worker_environment
 from mmrs.sweeps.speed_probe import pairs_to_measure
-from mmrs.sweeps.suites import SUITES, cells_of
+from mmrs.sweeps.suites import SUITES, expand_suite
 
 
 def test_time_falls_in_proportion_until_the_last_runs_wait():
@@ -20,12 +20,12 @@ def test_time_falls_in_proportion_until_the_last_runs_wait():
 
 
 def test_costs_of_environments_and_methods_add():
-    cells = cells_of(SUITES["bullet"], games=["Ant", "Hopper", "Humanoid"], methods=["ppo", "mmrs"], seeds=1)
+    specs = expand_suite(SUITES["bullet"], games=["Ant", "Hopper", "Humanoid"], methods=["ppo", "mmrs"], seeds=1)
     names = ["AntBulletEnv-v0", "HopperBulletEnv-v0", "HumanoidBulletEnv-v0"]
-    assert pairs_to_measure(cells) == [(names[0], "ppo"), (names[0], "mmrs"), (names[1], "ppo"), (names[2], "ppo")]
+    assert pairs_to_measure(specs) == [(names[0], "ppo"), (names[0], "mmrs"), (names[1], "ppo"), (names[2], "ppo")]
     measured = {(names[0], "ppo"): 10.0, (names[0], "mmrs"): 14.0, (names[1], "ppo"): 6.0}
-    told = {(cell.env, cell.method): seconds_of(cell, cells, measured) for cell in cells}
-    assert told == {
+    seconds = {(spec.env, spec.method): run_seconds(spec, specs, measured) for spec in specs}
+    assert seconds == {
         **measured,
         (names[1], "mmrs"): 10.0,
         (names[2], "ppo"): 8.0,  # not measured: the mean of the others
@@ -42,22 +42,22 @@ def test_this_machine_is_measured_and_priced(capsys):
     }
     assert rows["CartPole-v1"][0] == "ppo"
     assert float(rows["CartPole-v1"][1].replace(",", "")) > 10
-    assert [rows[name][0] for name in ("this machine", "10 of them", "a cluster of 4 cores, 0 GPUs")] == [
+    assert [rows[name][0] for name in ("this machine", "10 such machines", "a cluster of 4 cores, 0 GPUs")] == [
         "1",
         "10",
         "4",
     ]
-    assert rows["10 of them"][2] == rows["this machine"][2] == "100%"
-    assert rows["10 of them"][3] == rows["this machine"][3]  # ten times the machines for a tenth of the time
+    assert rows["10 such machines"][2] == rows["this machine"][2] == "100%"
+    assert rows["10 such machines"][3] == rows["this machine"][3]  # ten times the machines for a tenth of the time
 
 
 @pytest.mark.parametrize(
     ("listed", "gpus"), [("0,1", ["0", "1"]), ("", []), ("-1", []), ("2,-1,3", ["2"]), ("GPU-ab, 1", ["GPU-ab", "1"])]
 )
-def test_gpus_are_those_that_cuda_would_see_each_for_its_places(monkeypatch, listed, gpus):
+def test_gpus_are_those_that_cuda_would_see_each_for_its_slots(monkeypatch, listed, gpus):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", listed)
     assert visible_gpus() == gpus
-    given = [environment_of(place, 3, gpus) for place in range(4)]
+    given = [worker_environment(slot, 3, gpus) for slot in range(4)]
     assert [env["CUDA_VISIBLE_DEVICES"] for env in given] == ((gpus or [listed]) * 4)[:4]
     assert {env["OMP_NUM_THREADS"] for env in given} == {"3"}
 

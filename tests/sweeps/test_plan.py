@@ -1,4 +1,4 @@
-"""sweep.json: written first, joined with what is there, refused where it cannot be."""
+"""sweep.json: written first, merged with what is there, refused where it cannot be."""
 
 import json
 import time
@@ -9,70 +9,72 @@ import pytest
 
 from mmrs.cli import main
 from mmrs.errors import InputError, StorageError
-from mmrs.storage.files import replace_durably
+from mmrs.storage.files import write_atomic
 from mmrs.sweeps import plan as module
 from mmrs.sweeps.job import CONFIGS
-from mmrs.sweeps.plan import SCHEMA, Plan, enter, read_plan
-from mmrs.sweeps.suites import SUITES, cells_of
+from mmrs.sweeps.plan import SCHEMA, Plan, read_plan, write_or_merge
+from mmrs.sweeps.suites import SUITES, expand_suite
 
 
 def plan(suite="smoke", **options):
-    return Plan(SCHEMA, suite, "0.1.0", "mmrs sweep", {}, cells_of(SUITES[suite], **options))
+    return Plan(SCHEMA, suite, "0.1.0", "mmrs sweep", {}, expand_suite(SUITES[suite], **options))
 
 
 def test_a_plan_comes_back_as_written(tmp_path):
-    written = enter(tmp_path / "new", plan(), CONFIGS)
+    written = write_or_merge(tmp_path / "new", plan(), CONFIGS)
     assert read_plan(tmp_path / "new") == written == plan()
 
 
 def test_cells_are_added_and_none_is_dropped(tmp_path):
-    enter(tmp_path, plan(seeds=1, methods=["ppo"]), CONFIGS)
-    enter(tmp_path, plan(seeds=2, methods=["rnd"]), CONFIGS)
+    write_or_merge(tmp_path, plan(seeds=1, methods=["ppo"]), CONFIGS)
+    write_or_merge(tmp_path, plan(seeds=2, methods=["rnd"]), CONFIGS)
     joined = read_plan(tmp_path)
     assert {(c.method, c.seed) for c in joined.cells} == {("ppo", 0), ("rnd", 0), ("rnd", 1)}
     assert (joined.settings["seeds"], joined.settings["methods"]) == (2, ["ppo", "rnd"])
 
 
 def test_sweeps_that_start_together_lose_nothing(tmp_path, monkeypatch):
-    def slowly(path, content):
+    def slowly(path, content, **options):
         time.sleep(0.02)
-        replace_durably(path, content)
+        write_atomic(path, content, **options)
 
-    monkeypatch.setattr(module, "replace_durably", slowly)
+    monkeypatch.setattr(module, "write_atomic", slowly)
     methods = ["ppo", "rnd", "re3", "ride", "mmrs"]
     with ThreadPoolExecutor(len(methods)) as pool:  # each opens the lock for itself, as processes do
-        list(pool.map(lambda method: enter(tmp_path / "new", plan(seeds=1, methods=[method]), CONFIGS), methods))
-    assert {cell.method for cell in read_plan(tmp_path / "new").cells} == set(methods)
+        list(
+            pool.map(lambda method: write_or_merge(tmp_path / "new", plan(seeds=1, methods=[method]), CONFIGS), methods)
+        )
+    assert {spec.method for spec in read_plan(tmp_path / "new").cells} == set(methods)
 
 
 def test_a_sweep_killed_while_it_wrote_its_plan_can_start_again(tmp_path):
     (tmp_path / ".sweep.json.part").write_text('{"schema"')
-    assert enter(tmp_path, plan(), CONFIGS) == read_plan(tmp_path)
+    assert write_or_merge(tmp_path, plan(), CONFIGS) == read_plan(tmp_path)
 
 
 def test_other_settings_for_the_same_runs_are_refused(tmp_path):
-    enter(tmp_path, plan(steps=256), CONFIGS)
-    with pytest.raises(InputError, match="steps is 256 there, 512 was asked for"):
-        enter(tmp_path, plan(steps=512), CONFIGS)
+    write_or_merge(tmp_path, plan(steps=256), CONFIGS)
+    with pytest.raises(InputError, match="steps is 256 there and 512 here"):
+        write_or_merge(tmp_path, plan(steps=512), CONFIGS)
     moved = replace(plan(steps=256), cells=tuple(
-        replace(cell, config={**cell.config, "device": "cuda", "threads": 2}) for cell in plan(steps=256).cells
+        replace(spec, config={**spec.config, "device": "cuda", "threads": 2}) for spec in plan(steps=256).cells
     ))  # fmt: skip
-    assert enter(tmp_path, moved, CONFIGS).cells == moved.cells  # how, not what
+    assert write_or_merge(tmp_path, moved, CONFIGS).cells == moved.cells  # how, not what
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(InputError, match="not empty and holds no sweep"):
-        enter(tmp_path, plan(), CONFIGS)
-    enter(tmp_path / "atari", plan("atari"), CONFIGS)
+        write_or_merge(tmp_path, plan(), CONFIGS)
+    write_or_merge(tmp_path / "atari", plan("atari"), CONFIGS)
     with pytest.raises(InputError, match="holds a sweep of atari, not of smoke"):
-        enter(tmp_path / "atari", plan(), CONFIGS)
+        write_or_merge(tmp_path / "atari", plan(), CONFIGS)
     with pytest.raises(InputError, match=r"it has no sweep.json\. Did you mean 'atari'"):
         read_plan(tmp_path / "ataari")
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": 1, "cells": [{}]}', '{"cells": 3'])
-def test_a_plan_that_cannot_be_read_is_said_to_be_so(tmp_path, text):
+def test_a_plan_that_cannot_be_read_is_reported(tmp_path, text):
     (tmp_path / "sweep.json").write_text(text)
     with pytest.raises(StorageError, match="cannot be read"):
         read_plan(tmp_path)
@@ -95,7 +97,7 @@ def test_wrong_commands_are_one_line(tmp_path, capsys, arguments, words):
 
 def test_runs_of_another_version_are_not_mixed_in_silently(tmp_path, capsys):
     arguments = ["sweep", "smoke", "--out", str(tmp_path), "--seeds", "1", "--dry-run"]
-    enter(tmp_path, plan(seeds=1), CONFIGS)
+    write_or_merge(tmp_path, plan(seeds=1), CONFIGS)
     run = tmp_path / plan().cells[0].name
     run.mkdir()
     start = {"event": "start", "time": "", "step": 0, "version": "0.0.9", "command": ""}
@@ -104,3 +106,17 @@ def test_runs_of_another_version_are_not_mixed_in_silently(tmp_path, capsys):
     assert "1 by mmrs 0.0.9; this is 0.1.0" in capsys.readouterr().err
     assert main([*arguments, "--mix-versions"]) == 0
     assert "0 of 6 runs are finished" in capsys.readouterr().out
+
+
+def test_a_plan_of_an_earlier_version_is_read_and_merged_under_the_present_names(tmp_path):
+    rooms = expand_suite(SUITES["rooms"], seeds=1, games=["mmrs/KeyRooms-v0"], methods=["rnd"])
+    mazes = expand_suite(SUITES["maze"], seeds=1, games=["plus 5"], methods=["exp_decay"])
+    present = Plan(SCHEMA, "mine", "0.1.0", "mmrs sweep", {}, (*rooms, *mazes))
+    write_or_merge(tmp_path, present, CONFIGS)
+    text = (tmp_path / "sweep.json").read_text()
+    for old, new in (("normalise", "normalize"), ("centre", "center"), ('"rnd_decay"', '"exp_decay"')):
+        assert f"{new}" in text
+        text = text.replace(new, old)
+    (tmp_path / "sweep.json").write_text(text)
+    assert read_plan(tmp_path) == present
+    assert write_or_merge(tmp_path, present, CONFIGS).cells == present.cells

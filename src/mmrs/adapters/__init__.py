@@ -1,1 +1,1 @@
-"""Rewards in other engines: each file needs its own optional dependency, and is imported by name."""
+"""Rewards in other libraries. Each module needs its own optional dependency and is imported by name."""

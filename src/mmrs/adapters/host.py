@@ -1,11 +1,9 @@
-"""What every host needs: a reward, its weight and its memory in one place, to pay, to train, to save."""
+"""What all adapters share: a reward with its weight and memory, and the file that its state is saved in."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -13,20 +11,22 @@ import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
-from mmrs.errors import InputError
+from mmrs.errors import InputError, StorageError
 from mmrs.rewards import IntrinsicReward, Memory, make
 from mmrs.rollout import Rollout
 from mmrs.spaces import ObservationSpec, action_spec, observation_spec
+from mmrs.storage import state_file
 
 RewardSource = IntrinsicReward | str | Callable[[spaces.Space[Any], spaces.Space[Any]], IntrinsicReward]
-"""A reward, a name of the registry, or a function from (observation space, action space) to a reward."""
+"""A reward, its registered name, or a function from (observation space, action space) to a reward."""
 
 
 def build_reward(
     source: RewardSource, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
 ) -> IntrinsicReward:
-    """The reward for these spaces, made now or checked if it was made before."""
+    """Make the reward for these spaces, or check that a given one was made for them."""
     if isinstance(source, str):
         return make(source, observation_space, action_space)
     reward: Any = source
@@ -37,22 +37,22 @@ def build_reward(
             f"the bonus is a {type(reward).__name__}, expected an mmrs reward, a name such as 'rnd', or a function "
             "that makes a reward from (observation_space, action_space)."
         )
-    seen, wanted = reward.observation_spec, observation_spec(observation_space)
-    if seen != wanted or reward.action_spec != action_spec(action_space):
+    spec, host_spec = reward.observation_spec, observation_spec(observation_space)
+    if spec != host_spec or reward.action_spec != action_spec(action_space):
         raise InputError(
-            f"the reward was made for observations {_words(seen)} and actions {reward.action_space}, but the host has "
-            f"{_words(wanted)} and {action_space}. Hosts may change spaces (Stable-Baselines3 puts channels first): "
-            "pass the reward's name, or a function of the spaces, and it is made from the right ones."
+            f"the reward was made for observations {_describe(spec)} and actions {reward.action_space}, but the host "
+            f"has {_describe(host_spec)} and {action_space}. Hosts may change spaces (Stable-Baselines3 puts channels "
+            "first): pass the reward's name, or a function of the spaces, and it is made from the right ones."
         )
     return reward
 
 
-def _words(spec: ObservationSpec) -> str:
+def _describe(spec: ObservationSpec) -> str:
     return f"{spec.kind} {spec.shape} of {spec.dtype}"
 
 
-class HostedReward:
-    """A reward with its weight and the memory of the environments it is paid in."""
+class RewardHost:
+    """A reward with its weight and its memory of the host's environments."""
 
     def __init__(self, reward: IntrinsicReward, weight: float) -> None:
         if not isinstance(weight, (int, float, np.number)) or not np.isfinite(weight):
@@ -60,19 +60,19 @@ class HostedReward:
         self.reward, self.weight = reward, float(weight)
         self.memory: Memory | None = None
         self.running = np.zeros(0, bool)
-        """``[N]`` bool: environments whose episode goes on after the last rollout."""
+        """``[N]`` bool: environments whose episode continues after the last rollout."""
 
     @property
     def device(self) -> torch.device:
-        """Where the reward's tensors live."""
+        """Device of the reward's tensors."""
         tensors = [*self.reward.parameters(), *self.reward.buffers()]
         return tensors[0].device if tensors else torch.device("cpu")
 
-    def pay(self, rollout: Rollout) -> tuple[NDArray[np.float32], dict[str, float]]:
-        """Weighted bonus ``[T, N]`` and what to log of it; memory moves on past the rollout."""
+    def compute(self, rollout: Rollout) -> tuple[NDArray[np.float32], dict[str, float]]:
+        """Weighted bonus ``[T, N]`` and its metrics; the memory advances past the rollout."""
         rollout = rollout.to(self.device)
         terms, self.memory = self.reward.compute_terms(rollout, self.memory)
-        self.running = (~rollout.fresh_after).cpu().numpy()
+        self.running = (~rollout.next_starts_episode).cpu().numpy()
         bonus = self.weight * torch.stack(list(terms.values())).sum(0)
         return bonus.float().cpu().numpy(), self._summary(bonus, terms, rollout.valid)
 
@@ -83,40 +83,40 @@ class HostedReward:
         means = torch.stack([values.double().sum() for values in (bonus, *weighted.values())]) / count
         return dict(zip(names, means.tolist(), strict=True))
 
-    def learn(self, rollout: Rollout) -> dict[str, float]:
-        """Train the reward; what it measured."""
+    def update(self, rollout: Rollout) -> dict[str, float]:
+        """Train the reward; returns its metrics."""
         return self.reward.update(rollout.to(self.device))
 
-    def restart(self) -> None:
-        """All environments were reset: what is remembered of the running episodes ends here."""
+    def reset_episodes(self) -> None:
+        """Forget the running episodes, because all environments were reset."""
         if self.memory is None or not self.running.any():
             return
-        # A step that is not valid is what a reset looks like; every reward forgets the episode there, and only that.
+        # An invalid step marks a reset: every reward forgets the episode there, and nothing else.
         _, self.memory = self.reward.compute(self._dummy_step(len(self.running)), self.memory)
         self.running = np.zeros_like(self.running)
 
     def _dummy_step(self, num_envs: int) -> Rollout:
-        seen, acted = self.reward.observation_spec, self.reward.action_spec
-        action = torch.tensor(acted.starts or (0.0,) * acted.size).reshape(acted.shape)
-        never = torch.zeros(1, num_envs, dtype=torch.bool)
+        obs_spec, act_spec = self.reward.observation_spec, self.reward.action_spec
+        action = torch.tensor(act_spec.starts or (0.0,) * act_spec.size).reshape(act_spec.shape)
+        false = torch.zeros(1, num_envs, dtype=torch.bool)
         rollout = Rollout(
-            obs=torch.full((2, num_envs, *seen.shape), seen.start, dtype=seen.dtype),
-            actions=action.expand(1, num_envs, *acted.shape),
-            terminated=never,
-            truncated=never,
-            valid=never,
+            obs=torch.full((2, num_envs, *obs_spec.shape), obs_spec.start, dtype=obs_spec.dtype),
+            actions=action.expand(1, num_envs, *act_spec.shape),
+            terminated=false,
+            truncated=false,
+            valid=false,
         )
         return rollout.to(self.device)
 
     # --- saving -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that continuing needs: module, optimiser, generator, memory."""
+        """All that is needed to continue: module, optimizer, generator, memory."""
         running = torch.from_numpy(self.running.copy())
         return {"reward": self.reward.state_dict(), "memory": self.memory, "running": running, "weight": self.weight}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from what `state_dict` gave, the weight included."""
+        """Continue from what `state_dict` returned, the weight included."""
         if not isinstance(state, dict) or {"reward", "memory", "running", "weight"} - state.keys():
             raise InputError("this is not the state of a bonus: expected what the same adapter saved.")
         try:
@@ -126,37 +126,31 @@ class HostedReward:
                 f"the saved bonus does not fit this {type(self.reward).__name__}: it was saved by another reward, or "
                 f"by one with other options or spaces. Make the reward as it was made then. ({error})"
             ) from error
-        self.memory, self.weight = _moved(state["memory"], self.device), float(state["weight"])
+        self.memory, self.weight = to_device(state["memory"], self.device), float(state["weight"])
         self.running = state["running"].numpy().copy()
 
 
 def write_state(state: dict[str, Any], path: str | Path) -> None:
-    """Write a state to a file, whole or not at all."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    torch.save(state, unfinished)
-    unfinished.replace(path)
+    """Write a state to a file, completely or not at all."""
+    state_file.save(Path(path), state)
 
 
 def read_state(path: str | Path) -> dict[str, Any]:
-    """Read what `write_state` wrote; the file may hold tensors and plain values, never code."""
+    """Read what `write_state` wrote. Such a file cannot hold code."""
     if not Path(path).is_file():
         raise InputError(f"{path} does not exist; expected a file written by save().")
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, UnpicklingError, EOFError) as error:
-        # torch's own message advises reading the file without this protection; nobody should.
+        state = state_file.load(Path(path))
+    except StorageError as error:
         raise InputError(
-            f"{path} cannot be read: it is damaged, holds more than tensors and plain values, or was not written by "
-            "save(). Is it the model's own file?"
+            f"{path} cannot be read: {error} Expected a file written by save(), and not the model's own. Use another "
+            "copy of it; a file of an older version has to be saved anew, from a bonus trained with this one."
         ) from error
-    if not isinstance(state, dict) or "bonus" not in state:
+    if "bonus" not in state:
         raise InputError(f"{path} holds no bonus; expected a file written by save(). Is it the model's own file?")
     return state
 
 
-def _moved(memory: Any, device: torch.device) -> Any:
-    if isinstance(memory, dict):
-        return {name: _moved(value, device) for name, value in memory.items()}
-    return memory.to(device) if isinstance(memory, Tensor) else memory
+def to_device(memory: Any, device: torch.device) -> Any:
+    """The memory with its tensors on a device."""
+    return tree_map_only(Tensor, lambda tensor: tensor.to(device), memory)

@@ -1,4 +1,4 @@
-"""TorchRL: a hook that adds a bonus to the batch of a collector, before the advantages are computed."""
+"""TorchRL: a hook that adds a bonus to a collector's batch before the advantages are computed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mmrs.adapters.host import HostedReward
+from mmrs.adapters.host import RewardHost
 from mmrs.errors import InputError, MissingExtraError
 from mmrs.rewards import IntrinsicReward
 from mmrs.rollout import Rollout
@@ -25,7 +25,7 @@ class BonusHook:
         >>> hook = BonusHook(mmrs.make("mmrs", envs.single_observation_space, envs.single_action_space), weight=0.1)
         >>> for batch in collector:
         ...     hook(batch)
-        ...     advantage(batch)  # GAE, after the bonus: what it does not see, the policy does not learn from
+        ...     advantage(batch)  # GAE, after the bonus; otherwise the policy would not learn from it
     """
 
     def __init__(
@@ -34,23 +34,26 @@ class BonusHook:
         """Args:
         reward: any reward, made from Gymnasium's spaces.
         weight: factor of the bonus.
-        obs_key: entry of the batch that the bonus sees.
-        action_key: entry of the batch that holds the actions; one-hot ones are understood.
+        obs_key: key of the observations that the bonus sees.
+        action_key: key of the actions, which may be one-hot.
         """
-        self.hosted = HostedReward(reward, weight)
+        self.reward_host = RewardHost(reward, weight)
         self.obs_key, self.action_key = obs_key, action_key
-        self._reached: Tensor | None = None
+        self._last_states: Tensor | None = None
 
     def __call__(self, batch: TensorDictBase) -> dict[str, float]:
-        """Pay and train; returns what to log. The extrinsic reward stays in ``("next", "extrinsic_reward")``."""
+        """Add the bonus and train the reward; returns metrics.
+
+        The extrinsic reward stays in ``("next", "extrinsic_reward")``.
+        """
         rollout = self.rollout(batch)
-        self._restart_after_reset(rollout)
-        bonus, metrics = self.hosted.pay(rollout)
+        self._reset_after_jump(rollout)
+        bonus, metrics = self.reward_host.compute(rollout)
         extrinsic = batch["next", "reward"]
         by_env = torch.from_numpy(bonus).to(extrinsic.device).T  # [N, T], as TorchRL has it
         batch["next", "extrinsic_reward"] = extrinsic
         batch["next", "reward"] = extrinsic + by_env.reshape(extrinsic.shape).to(extrinsic.dtype)
-        return metrics | self.hosted.learn(rollout)
+        return metrics | self.reward_host.update(rollout)
 
     def rollout(self, batch: TensorDictBase) -> Rollout:
         """The batch ``[N, T]`` (or ``[T]``) as a rollout, true last states from ``("next", obs_key)``."""
@@ -62,8 +65,8 @@ class BonusHook:
         obs, after = self._states(batch), self._states(batch["next"])
         terminated, truncated = (self._flag(batch, name) for name in ("terminated", "truncated"))
         done = terminated | truncated
-        # TorchRL resets at the step after the last and keeps the true successor in "next"; where neither an end nor
-        # the next row explains it, the trajectory was cut from outside.
+        # TorchRL resets one step after the last and keeps the true successor in "next". If that differs from the next
+        # row although no episode ended, the trajectory was cut from outside.
         cut = torch.zeros_like(done)
         cut[:-1] = ~done[:-1] & (after[:-1] != obs[1:]).reshape(*done[:-1].shape, -1).any(-1)
         return Rollout(
@@ -74,26 +77,26 @@ class BonusHook:
             final_obs=after[done | cut],
         )
 
-    def _restart_after_reset(self, rollout: Rollout) -> None:
+    def _reset_after_jump(self, rollout: Rollout) -> None:
         """Forget the running episodes where a collector reset its environments between two batches."""
-        before, self._reached = self._reached, rollout.states[rollout.after[-1]]
+        before, self._last_states = self._last_states, rollout.states[rollout.next_state_index[-1]]
         if before is None or before.shape != rollout.obs[0].shape:
             return
         elsewhere = (before != rollout.obs[0]).reshape(rollout.num_envs, -1).any(1).cpu().numpy()
-        if (elsewhere & self.hosted.running).any():
-            self.hosted.restart()
+        if (elsewhere & self.reward_host.running).any():
+            self.reward_host.reset_episodes()
 
     def _states(self, batch: Any) -> Tensor:
         values: Tensor = batch[self.obs_key]
-        spec = self.hosted.reward.observation_spec
+        spec = self.reward_host.reward.observation_spec
         if spec.kind == "discrete" and values.shape[2:] == (spec.size,):
             values = values.argmax(-1) + spec.start  # TorchRL writes Discrete observations one-hot
         return values.transpose(0, 1).reshape(values.shape[1], values.shape[0], *spec.shape)
 
     def _actions(self, batch: Any) -> Tensor:
         actions: Tensor = batch[self.action_key].transpose(0, 1)
-        spec = self.hosted.reward.action_spec
-        if len(spec.choices) == 1 and actions.shape[2:] == (spec.choices[0],):
+        spec = self.reward_host.reward.action_spec
+        if len(spec.nvec) == 1 and actions.shape[2:] == (spec.nvec[0],):
             actions = actions.argmax(-1) + spec.starts[0]
         return actions.reshape(*actions.shape[:2], *spec.shape)
 

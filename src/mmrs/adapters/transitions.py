@@ -1,4 +1,4 @@
-"""From single steps, as replay buffers and step-by-step hosts have them, to rollouts."""
+"""Turning single steps, as replay buffers and step-by-step hosts have them, into rollouts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from mmrs.rewards import IntrinsicReward
 from mmrs.rollout import Array, Rollout
@@ -26,8 +27,8 @@ def transitions(obs: Array, next_obs: Array, actions: Array, terminated: Array, 
     )
 
 
-class StepLog:
-    """Rollouts of one step each, in order, until they are taken as one long rollout."""
+class StepBuffer:
+    """Collects rollouts of one step each until they are taken as one long rollout."""
 
     def __init__(self) -> None:
         self._steps: list[Rollout] = []
@@ -37,21 +38,21 @@ class StepLog:
         """Steps held, summed over environments."""
         return sum(step.num_envs for step in self._steps)
 
-    def follows(self, obs: Array) -> bool:
-        """Whether `obs` goes on where the last step led, in every environment whose episode goes on."""
+    def is_continuation(self, obs: Array) -> bool:
+        """Whether `obs` is the state that the last step led to, in every environment whose episode continues."""
         if self._last is None:
             return True
         return not bool(_breaks(self._last, torch.as_tensor(obs)).any())
 
     def add(self, step: Rollout) -> None:
-        """Note one step of N environments."""
+        """Add one step of N environments."""
         self._steps.append(step)
         self._last = step
 
     def take(self) -> Rollout:
-        """The steps so far as one rollout; the log starts again."""
+        """The steps so far as one rollout; empties the buffer."""
         steps, self._steps = self._steps, []
-        # Where the next step starts elsewhere the environment was reset from outside: no transition leads there.
+        # If the next step starts in another state, the environment was reset from outside: no transition leads there.
         broken = [_breaks(step, after.obs[0]) for step, after in itertools.pairwise(steps)]
         broken.append(torch.zeros_like(steps[-1].done[0]))
         done = [step.done[0] | cut for step, cut in zip(steps, broken, strict=True)]
@@ -60,17 +61,17 @@ class StepLog:
             actions=torch.cat([step.actions for step in steps]),
             terminated=torch.cat([step.terminated for step in steps]),
             truncated=torch.cat([step.truncated | cut for step, cut in zip(steps, broken, strict=True)]),
-            final_obs=torch.cat([_reached(step)[ended] for step, ended in zip(steps, done, strict=True)]),
+            final_obs=torch.cat([_successors(step)[ended] for step, ended in zip(steps, done, strict=True)]),
             valid=torch.cat([step.valid for step in steps]),
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """The steps held, and the last one seen."""
+        """The steps in the buffer, and the last one added."""
         last = None if self._last is None else _tensors(self._last)
         return {"steps": [_tensors(step) for step in self._steps], "last": last}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from what `state_dict` gave."""
+        """Continue from what `state_dict` returned."""
         self._steps = [Rollout(**step) for step in state["steps"]]
         self._last = None if state["last"] is None else Rollout(**state["last"])
 
@@ -79,23 +80,18 @@ def _tensors(step: Rollout) -> dict[str, Tensor]:
     return {field.name: getattr(step, field.name) for field in fields(step)}
 
 
-def _reached(step: Rollout) -> Tensor:
+def _successors(step: Rollout) -> Tensor:
     """``[N, *obs]``: the true successors of a step."""
-    return step.states[step.after[0]]
+    return step.states[step.next_state_index[0]]
 
 
 def _breaks(step: Rollout, obs: Tensor) -> Tensor:
-    """``[N]`` bool: episodes that went on after the step, but not to `obs`."""
-    same = (_reached(step) == obs).reshape(step.num_envs, -1).all(1)
+    """``[N]`` bool: episodes that continue after the step, but not in `obs`."""
+    same = (_successors(step) == obs).reshape(step.num_envs, -1).all(1)
     return step.valid[0] & ~step.done[0] & ~same
 
 
-def remembers(reward: IntrinsicReward) -> bool:
+def has_memory(reward: IntrinsicReward) -> bool:
     """Whether the reward carries anything from step to step."""
-    return _holds_tensor(reward.initial_memory(1, torch.device("meta")))
-
-
-def _holds_tensor(memory: Any) -> bool:
-    if isinstance(memory, dict):
-        return any(_holds_tensor(value) for value in memory.values())
-    return isinstance(memory, Tensor)
+    leaves = tree_leaves(reward.initial_memory(1, torch.device("meta")))
+    return any(isinstance(leaf, Tensor) for leaf in leaves)

@@ -1,4 +1,4 @@
-"""`mmrs audit`: is the bonus of a run doing its job? Flags, each with its figure and its remedy."""
+"""`mmrs audit`: checks of a run's bonus, each with what was measured and a remedy."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from mmrs.storage import checkpoint as store
 
 @dataclass(frozen=True)
 class AuditConfig:
-    """Ask whether a run's bonus does its job. Exit code 0: nothing found; 1: something was."""
+    """Check whether a run's bonus does its job. Exit code 0: nothing is flagged; 1: something is."""
 
     run: Annotated[Path, tyro.conf.Positional]
-    """Folder of the run; it may still be going on."""
+    """Folder of the run, which may still be training."""
     steps: int = 4096
-    """Steps to play with the newest checkpoint, over all environments; 0: judge by the record alone."""
+    """Steps to play with the newest checkpoint, over all environments; 0: check the metrics alone."""
     seed: int = 1_000_003
-    """Of games and actions; not the training's."""
+    """Seed of environments and actions; differs from the seeds of training."""
 
 
 def audit(config: AuditConfig, console: Console | None = None) -> int:
-    """Judge, show, and write `audit.json` into the run for the report; 1 where anything is flagged."""
+    """Check, print, and write `audit.json` into the run's folder for the report; returns 1 if anything is flagged."""
     if config.steps < 0:
         raise InputError(f"steps must be 0 or more, not {config.steps}.")
     console = console or Console()
@@ -49,29 +49,29 @@ def audit(config: AuditConfig, console: Console | None = None) -> int:
 
 
 def findings_of(run: RunFolder, steps: int, seed: int) -> tuple[list[Finding], list[str]]:
-    """Every check of a run that can be made, and what could not be, with the reason."""
+    """The findings of every possible check, and notes on what could not be checked."""
     record = read_run(run.path)
     if record.method == "ppo":
         return [], ["This run has no bonus: there is nothing to audit."]
     findings = audit_record(record)
     notes = []
-    if record.bad:
-        notes.append(f"Half-written or damaged lines in the record: {record.bad}. The others are used.")
+    if record.bad_lines:
+        notes.append(f"Half-written or damaged lines in the metrics: {record.bad_lines}. The others are used.")
     if not findings:
-        notes.append("The record holds no numbers of the bonus yet: only the trained bonus can be judged.")
+        notes.append("There are no metrics of the bonus yet: only the trained bonus can be checked.")
     if not steps:
         return findings, notes
     if not store.checkpoints(run.checkpoints):
         return findings, [*notes, "There is no checkpoint yet: the trained bonus was not probed."]
-    seen = probe(run, steps, seed)
-    assert seen is not None, "runs without a bonus were sent home above"
-    return [*findings, *audit_probe(seen)], notes
+    result = probe(run, steps, seed)
+    assert result is not None, "runs without a bonus have returned above"
+    return [*findings, *audit_probe(result)], notes
 
 
 def _show(finding: Finding, console: Console) -> None:
     mark, style = ("FLAG", "bold red") if finding.flagged else ("ok", "green")
     console.print(f"{mark:>4}", style=style, end="  ", highlight=False)
     title = finding.title if finding.flagged else f"not: {finding.title}"
-    console.print(f"{title} ({finding.figure})", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"{title} ({finding.measured})", highlight=False, markup=False, soft_wrap=True)
     if finding.flagged:
         console.print(f"      {finding.remedy}", highlight=False, markup=False, soft_wrap=True)

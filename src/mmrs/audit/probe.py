@@ -1,15 +1,15 @@
-"""Putting a trained bonus to the test: what it pays the trained policy, and what it would pay for standing still."""
+"""Probes a trained bonus: its values for the trained policy, and for standing still."""
 
 from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from mmrs.envs.base import Step, TrainingEnvs
 from mmrs.functional.clustering import kmeans
 from mmrs.ppo.policy import Policy
 from mmrs.rewards import IntrinsicReward, Memory, Scaled, Weighted
@@ -17,89 +17,78 @@ from mmrs.rollout import Rollout
 from mmrs.runs.build import build_envs
 from mmrs.runs.config import TrainConfig
 from mmrs.runs.folder import RunFolder
-from mmrs.runs.load import load_bonus, rollout_of
-from mmrs.runs.threads import use_threads
+from mmrs.runs.load import fitting, load_bonus, load_checkpoint
+from mmrs.runs.play import play, to_rollout
+from mmrs.runs.threads import set_num_threads
 from mmrs.spaces import ObservationSpec
-from mmrs.storage import checkpoint as store
 
 CODES = 64
-"""Clusters that stand for states where there are too many to count."""
+"""Number of clusters that replace states where there are too many states to count."""
 PROJECTION = 32
+"""Size of the random projection of larger observations."""
 STILL_UPDATES = 16
-"""Updates the bonus may learn from standing still, before it is asked what that pays."""
+"""Updates in which the bonus learns from standing still before it is evaluated there."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What was seen of a trained bonus; R rollouts of the run's own shape, one after the other in time."""
+    """A trained bonus on R successive rollouts of the run's shape."""
 
-    paid: Tensor
-    """``[R*T, N]`` bonus of each step, before scale, centring and weight."""
+    bonus: Tensor
+    """``[R*T, N]`` bonus of each step, before scale, centering and weight."""
     done: Tensor
-    """``[R*T, N]`` bool, the episode ended with the step."""
-    before: Tensor
-    """``[R*T, N]`` code of the state a step starts from: the state itself, or its cluster."""
-    after: Tensor
-    """``[R*T, N]`` code of the true successor."""
+    """``[R*T, N]`` bool: the episode ended with the step."""
+    state: Tensor
+    """``[R*T, N]`` index of the state before a step, or of its cluster."""
+    next_state: Tensor
+    """``[R*T, N]`` index of the true successor."""
     visits: Tensor
-    """``[R*T, N]`` earlier visits of `after` in the same episode."""
+    """``[R*T, N]`` earlier visits of `next_state` in the same episode."""
     moving: float
-    """Mean bonus of the last rollout, from a bonus that has learned from standing still for a while."""
+    """Mean bonus of the last rollout, after the bonus has learned from standing still."""
     still: float
-    """Mean bonus of as many steps that all see one state, from the same."""
+    """Mean bonus of as many steps in one state, after the same."""
 
 
 def probe(run: RunFolder, steps: int, seed: int) -> Probe | None:
-    """Play at least `steps` steps with the newest checkpoint's policy and ask its bonus; None without a bonus."""
-    settings = run.read_config(TrainConfig)
-    _, tree = store.load(run.checkpoints)
-    use_threads(settings.threads)
-    with closing(build_envs(replace(settings.env, vectorization="sync"))) as envs:
-        policy = Policy(envs.observation_space, envs.action_space, tree["trainer"], seed)
-        wrapped, memory = load_bonus(settings, envs, tree["trainer"], longer=2)
+    """Play at least `steps` steps with the newest checkpoint and evaluate its bonus; None without a bonus."""
+    config = run.read_config(TrainConfig)
+    _, tree = load_checkpoint(run)
+    set_num_threads(config.threads)
+    with closing(build_envs(replace(config.env, vectorization="sync"))) as envs:
+        with fitting(run):
+            policy = Policy(envs.observation_space, envs.action_space, tree["trainer"], seed)
+            wrapped, memory = load_bonus(config, envs, tree["trainer"], longer=2)
         if wrapped is None:
             return None
-        bonus, memory = _bare(wrapped, memory)
-        count = max(2, -(-steps // (settings.num_steps * envs.num_envs)))
-        rollouts = _play(policy, envs, settings.num_steps, count, seed)
-    return _ask(bonus, memory, rollouts)
+        bonus, memory = _unwrapped(wrapped, memory)
+        count = max(2, -(-steps // (config.num_steps * envs.num_envs)))
+        transitions = play(policy, envs, seed)
+        rollouts = [to_rollout(policy, list(islice(transitions, config.num_steps))) for _ in range(count)]
+    return _evaluate(bonus, memory, rollouts)
 
 
-def _bare(bonus: IntrinsicReward, memory: Memory | None) -> tuple[IntrinsicReward, Memory | None]:
-    """The reward inside its scale and weight: they change its size, and centring would hide what it pays for."""
+def _unwrapped(bonus: IntrinsicReward, memory: Memory | None) -> tuple[IntrinsicReward, Memory | None]:
+    """The reward inside its scale and weight: these change its size, and centering would hide what it rewards."""
     while isinstance(bonus, Scaled | Weighted):
         bonus, memory = bonus.reward, memory["reward"] if memory else None
     return bonus, memory
 
 
-def _play(policy: Policy, envs: TrainingEnvs, num_steps: int, count: int, seed: int) -> list[Rollout]:
-    obs = envs.reset(seed)
-    rollouts = []
-    for _ in range(count):
-        seen, actions = [obs], []
-        steps: list[Step] = []
-        while len(steps) < num_steps:
-            actions.append(policy.act(obs, False))
-            steps.append(envs.step(actions[-1]))
-            obs = steps[-1].obs
-            seen.append(obs)
-        rollouts.append(rollout_of(policy, seen, actions, steps))
-    return rollouts
-
-
-def _ask(bonus: IntrinsicReward, memory: Memory | None, rollouts: list[Rollout]) -> Probe:
-    paid, start = [], memory
+def _evaluate(bonus: IntrinsicReward, memory: Memory | None, rollouts: list[Rollout]) -> Probe:
+    values, start = [], memory
     for rollout in rollouts:
-        score, memory = bonus.compute(rollout, memory)
-        paid.append(score)
+        value, memory = bonus.compute(rollout, memory)
+        values.append(value)
     done = torch.cat([rollout.done for rollout in rollouts])
-    before, after = _codes(bonus.observation_spec, rollouts)
+    state, next_state = _state_codes(bonus.observation_spec, rollouts)
     moving, still = _stand_still(bonus, start, rollouts[-1])
-    return Probe(torch.cat(paid).double(), done, before, after, visits_before(after, done), moving, still)
+    visits = earlier_visits(next_state, done)
+    return Probe(torch.cat(values).double(), done, state, next_state, visits, moving, still)
 
 
 def _stand_still(bonus: IntrinsicReward, memory: Memory | None, rollout: Rollout) -> tuple[float, float]:
-    """Mean bonus of moving and of seeing one state for ever, once the bonus knows that state."""
+    """Mean bonus of moving and of staying in one state, once the bonus knows that state."""
     still = frozen(rollout)
     for _ in range(STILL_UPDATES):
         bonus.update(still)
@@ -107,7 +96,7 @@ def _stand_still(bonus: IntrinsicReward, memory: Memory | None, rollout: Rollout
 
 
 def frozen(rollout: Rollout) -> Rollout:
-    """As many steps in which each environment shows the state it was in half-way, and no episode ends."""
+    """As many steps in which each environment stays in its state of half-way and no episode ends."""
     middle = rollout.obs[rollout.num_steps // 2]
     never = torch.zeros_like(rollout.terminated)
     first = rollout.actions[:1].expand_as(rollout.actions)
@@ -118,10 +107,10 @@ def frozen(rollout: Rollout) -> Rollout:
 # --- states that can be counted ---------------------------------------------------------------------------------------
 
 
-def _codes(spec: ObservationSpec, rollouts: list[Rollout]) -> tuple[Tensor, Tensor]:
-    """Numbers of the states before and after each step: of a Discrete space the states, else clusters of them."""
+def _state_codes(spec: ObservationSpec, rollouts: list[Rollout]) -> tuple[Tensor, Tensor]:
+    """Indices of the states before and after each step: states of a Discrete space, else their clusters."""
     if spec.kind == "discrete":
-        pairs = [rollout.pairs(spec.states) for rollout in rollouts]
+        pairs = [rollout.map_pairs(spec.indices) for rollout in rollouts]
         return torch.cat([a for a, _ in pairs]), torch.cat([b for _, b in pairs])
     draw = torch.Generator().manual_seed(0)
     size = spec.size if spec.kind == "vector" else spec.features(rollouts[0].obs[0])[0].numel()
@@ -130,7 +119,7 @@ def _codes(spec: ObservationSpec, rollouts: list[Rollout]) -> tuple[Tensor, Tens
     def small(states: Tensor) -> Tensor:
         return torch.cat([spec.features(part).flatten(1) @ project for part in states.split(256)])
 
-    pairs = [rollout.pairs(small) for rollout in rollouts]
+    pairs = [rollout.map_pairs(small) for rollout in rollouts]
     both = torch.stack([torch.cat(side) for side in zip(*pairs, strict=True)])  # [2, R*T, N, d]
     points = both.flatten(0, 2)
     points = points / points.std(0).clamp_min(1e-6)
@@ -138,8 +127,8 @@ def _codes(spec: ObservationSpec, rollouts: list[Rollout]) -> tuple[Tensor, Tens
     return labels[0].view(both.shape[:3]).unbind()  # type: ignore[return-value]
 
 
-def visits_before(codes: Tensor, done: Tensor) -> Tensor:
-    """How often each code of ``[T, N]`` came up before in the same environment and episode."""
+def earlier_visits(codes: Tensor, done: Tensor) -> Tensor:
+    """How often each code of ``[T, N]`` occurred before in the same environment and episode."""
     length, count = codes.shape
     ended = done.to(torch.int64)
     episode = ended.cumsum(0) - ended
@@ -147,8 +136,8 @@ def visits_before(codes: Tensor, done: Tensor) -> Tensor:
     order = torch.argsort(key, stable=True)
     ordered = key[order]
     new = torch.cat([torch.ones(1, dtype=torch.bool), ordered[1:] != ordered[:-1]])
-    places = torch.arange(len(key))
-    first = torch.where(new, places, 0).cummax(0).values
-    visits: Any = torch.empty_like(places)
-    visits[order] = places - first
+    index = torch.arange(len(key))
+    first = torch.where(new, index, 0).cummax(0).values
+    visits: Any = torch.empty_like(index)
+    visits[order] = index - first
     return torch.as_tensor(visits).view(count, length).T

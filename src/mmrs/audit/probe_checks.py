@@ -1,4 +1,4 @@
-"""Is the bonus doing its job? What a probe of the trained bonus tells, each check with its figure and its remedy."""
+"""Checks of the trained bonus by its probe, each with what was measured and a remedy."""
 
 from __future__ import annotations
 
@@ -8,80 +8,86 @@ from torch import Tensor
 from mmrs.audit.probe import Probe
 from mmrs.audit.record_checks import Finding
 
-EXPLAINED = 0.05
-CORRELATED = 0.1
-SPIKE = 8.0
-FEWEST_ENDS = 5
-AS_MUCH = 0.9
+MIN_EXPLAINED = 0.05
+"""Share of the bonus that the state explains, below which it may be noise."""
+MIN_CORRELATION = 0.1
+"""Rank correlation with visits, below which it may be noise."""
+MAX_SPIKE = 8.0
+"""Deviation at episode ends relative to other steps, above which the bonus spikes there."""
+MIN_ENDS = 5
+"""Episode ends below which spikes cannot be judged."""
+STILL_SHARE = 0.9
+"""Bonus of standing still relative to moving, from which it rewards standing still."""
 
 
-def audit_probe(seen: Probe) -> list[Finding]:
+def audit_probe(probe: Probe) -> list[Finding]:
     """Every check that needs the trained bonus."""
-    constant = _constant(seen)
-    rest = [] if constant.flagged else [_noise(seen), _spikes(seen)]
-    return [constant, *rest, _standing_still(seen)]
+    constant = _constant(probe)
+    rest = [] if constant.flagged else [_noise(probe), _spikes(probe)]
+    return [constant, *rest, _standing_still(probe)]
 
 
-def _constant(seen: Probe) -> Finding:
-    spread, size = float(seen.paid.std()), float(seen.paid.abs().max())
+def _constant(probe: Probe) -> Finding:
+    std, size = float(probe.bonus.std()), float(probe.bonus.abs().max())
     return Finding(
         "constant",
         "the bonus is constant",
-        spread <= 1e-6 * size or size == 0,
-        f"spread {spread:.3g} at a size of up to {size:.3g}",
-        "It tells no state from another: look at what the reward is given (are observations all the same?) and at "
+        std <= 1e-6 * size or size == 0,
+        f"standard deviation {std:.3g}, largest size {size:.3g}",
+        "It does not distinguish states: look at the observations that the reward gets (are they all the same?) and at "
         "whether its network still learns.",
     )
 
 
-def _noise(seen: Probe) -> Finding:
-    """Ranks rather than values, so that a few large payments do not decide."""
-    ranks = _ranks(seen.paid)
-    explained = max(explained_by(codes, ranks) for codes in (seen.before, seen.after))
-    often = torch.bincount(seen.after.flatten())[seen.after]
-    correlation = max((correlation_of(ranks, _ranks(count.double())) for count in (seen.visits, often)), key=abs)
+def _noise(probe: Probe) -> Finding:
+    """By ranks instead of values, so that a few large values do not decide."""
+    ranks = _ranks(probe.bonus)
+    explained = max(explained_by(codes, ranks) for codes in (probe.state, probe.next_state))
+    total_visits = torch.bincount(probe.next_state.flatten())[probe.next_state]
+    correlations = [correlation_of(ranks, _ranks(count.double())) for count in (probe.visits, total_visits)]
+    correlation = max(correlations, key=abs)
     return Finding(
         "noise",
         "the bonus is noise",
-        explained < EXPLAINED and abs(correlation) < CORRELATED,
-        f"share of it that the state explains: {max(explained, 0.0):.1%}; rank correlation with visits of the state: "
+        explained < MIN_EXPLAINED and abs(correlation) < MIN_CORRELATION,
+        f"share that the state explains: {max(explained, 0.0):.1%}; rank correlation with visits of the state: "
         f"{correlation:+.2f}",
-        "It pays neither for certain states nor for rare ones: look for randomness in the reward, for features that "
-        "mean nothing, or for a noisy part of the observation that hides the rest.",
+        "It rewards neither certain states nor rare ones: look for randomness in the reward, for features without "
+        "meaning, or for a noisy part of the observation that hides the rest.",
     )
 
 
-def _spikes(seen: Probe) -> Finding:
-    ends = int(seen.done.sum())
-    away = (seen.paid - seen.paid.median()).abs()
-    usual = float(away[~seen.done].mean()) if ends < seen.done.numel() else 0.0
-    ratio = float(away[seen.done].mean()) / usual if ends and usual > 0 else float("inf") if ends else 0.0
-    if ends and usual == 0.0 and float(away[seen.done].mean()) == 0.0:
+def _spikes(probe: Probe) -> Finding:
+    ends = int(probe.done.sum())
+    away = (probe.bonus - probe.bonus.median()).abs()
+    usual = float(away[~probe.done].mean()) if ends < probe.done.numel() else 0.0
+    ratio = float(away[probe.done].mean()) / usual if ends and usual > 0 else float("inf") if ends else 0.0
+    if ends and usual == 0.0 and float(away[probe.done].mean()) == 0.0:
         ratio = 0.0
-    few = f"; only {ends} episodes ended, too few to judge" if ends < FEWEST_ENDS else ""
+    few = f"; only {ends} episodes ended, too few to judge" if ends < MIN_ENDS else ""
     return Finding(
         "spikes",
         "the bonus spikes at episode ends",
-        ends >= FEWEST_ENDS and ratio > SPIKE,
-        f"deviation from its median at ends: {ratio:.3g} times that of other steps{few}",
+        ends >= MIN_ENDS and ratio > MAX_SPIKE,
+        f"deviation from the median at ends: {ratio:.3g} times that of other steps{few}",
         "The successor of a last step must be the true last state and not the first of the next episode (final_obs); "
-        "or the end itself is paid for: give potentials the value they had.",
+        "or the end itself is rewarded: keep the value of potentials there.",
     )
 
 
-def _standing_still(seen: Probe) -> Finding:
-    floor = 1e-3 * float(seen.paid.std())
+def _standing_still(probe: Probe) -> Finding:
+    floor = 1e-3 * float(probe.bonus.std())
     return Finding(
         "standing",
-        "the bonus pays for standing still",
-        seen.still > floor and seen.still >= AS_MUCH * seen.moving,
-        f"a step that sees one state for ever earns {seen.still:.3g}, one of the trained policy {seen.moving:.3g}",
-        "What is seen again and again should pay less and less: use a bonus that counts or learns, raise its learning "
-        "rate, or discount by visits in the episode.",
+        "the bonus rewards standing still",
+        probe.still > floor and probe.still >= STILL_SHARE * probe.moving,
+        f"mean bonus of staying in one state: {probe.still:.3g}; of the trained policy: {probe.moving:.3g}",
+        "The bonus of a state should fall when it is visited again and again: use a bonus that counts or learns, raise "
+        "its learning rate, or discount by visits in the episode.",
     )
 
 
-# --- numbers ----------------------------------------------------------------------------------------------------------
+# --- statistics -----------------------------------------------------------------------------------------------------
 
 
 def _ranks(values: Tensor) -> Tensor:

@@ -1,26 +1,30 @@
-"""Gymnasium environments in processes of their own, watched: a worker that dies, raises or hangs is an error, soon."""
+"""Gymnasium environments in one worker process each; a worker that dies, raises or hangs is reported as an error.
+
+The lifecycle of workers is here too: they exit with the process that owns them and leave signals to it.
+"""
 
 from __future__ import annotations
 
 import functools
 import os
+import signal
 from collections.abc import Callable, Sequence
 from multiprocessing import connection
+from multiprocessing.util import Finalize
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode
 
-from mmrs.envs.base import RawStep, Values, picture, reported_numbers
-from mmrs.envs.process_lifecycle import end_with, leave_signals_to_owner
-from mmrs.errors import EnvironmentFault
+from mmrs.envs.base import BackendStep, Values, picture, reported_scalars
+from mmrs.errors import EnvError
 
-RESET_PATIENCE = 4
-"""Resets may load meshes and compile: they get this many step timeouts."""
+SLOW_CALL_FACTOR = 4
+"""Making and resetting environments may load meshes and compile: such calls get this many step timeouts."""
 
 
-class WorkerStepper:
+class AsyncBackend:
     """`AsyncVectorEnv` with shared memory and a time limit on every step.
 
     Args:
@@ -35,11 +39,11 @@ class WorkerStepper:
         owner = os.getpid()
         self._timeout, self._first_index = step_timeout, first_index
         self._envs = AsyncVectorEnv(
-            [functools.partial(_in_worker, make, owner) for make in makers],
+            [functools.partial(_make_in_worker, make, owner) for make in makers],
             shared_memory=True,
             autoreset_mode=AutoresetMode.SAME_STEP,
         )
-        self._end = end_with(self, self._envs.processes)
+        self._kill_workers = kill_with_parent(self, self._envs.processes)
         self.num_envs = self._envs.num_envs
         self.observation_space = self._envs.single_observation_space
         self.action_space = self._envs.single_action_space
@@ -52,14 +56,14 @@ class WorkerStepper:
         # The key is left out for a full reset, so that environments which look at options see none.
         options = None if mask.all() else {"reset_mask": mask}
         self._watched(lambda: self._envs.reset_async(seed=every_seed, options=options))
-        obs, _ = self._watched(lambda: self._envs.reset_wait(timeout=RESET_PATIENCE * self._timeout))
+        obs, _ = self._watched(lambda: self._envs.reset_wait(timeout=SLOW_CALL_FACTOR * self._timeout))
         return np.asarray(obs)[mask]
 
     def send(self, actions: Values) -> None:
         """Hand the actions to the workers."""
         self._watched(lambda: self._envs.step_async(actions))
 
-    def recv(self) -> RawStep:
+    def recv(self) -> BackendStep:
         """Wait for all workers, at most the time limit."""
         obs, reward, terminated, truncated, info = self._watched(lambda: self._envs.step_wait(timeout=self._timeout))
         done = terminated | truncated
@@ -67,8 +71,8 @@ class WorkerStepper:
         if done.any():
             ended = np.flatnonzero(done)
             last = np.array([info["final_obs"][i] for i in ended], obs.dtype)
-            infos = [_info_of(info.get("final_info", {}), int(i)) for i in ended]
-        return RawStep(obs, reward, terminated, truncated, done, done, last, infos)
+            infos = [_info_of_env(info.get("final_info", {}), int(i)) for i in ended]
+        return BackendStep(obs, reward, terminated, truncated, done, done, last, infos)
 
     def render(self) -> Values:
         """Picture of environment 0."""
@@ -76,7 +80,7 @@ class WorkerStepper:
         return picture(frames[0] if frames else None)
 
     def close(self) -> None:
-        """End the workers; one that does not end by itself is killed."""
+        """Stop the workers; one that does not exit within the step timeout is killed."""
         if self._envs.closed:
             return
         try:
@@ -85,12 +89,12 @@ class WorkerStepper:
             self._kill()
 
     def _watched(self, call: Callable[[], Any]) -> Any:
-        """Run a call to the workers; whatever goes wrong ends them all and says which one was at fault."""
+        """Run a call to the workers. On any error kill them all and raise an error that names the one at fault."""
         try:
             return call()
         except Exception as error:
             if isinstance(error, EOFError | OSError) and not isinstance(error, TimeoutError):
-                # A pipe closes a moment before its process can be asked how it ended.
+                # The pipe of a process closes a moment before its exit code is known.
                 closed = connection.wait([process.sentinel for process in self._envs.processes], timeout=1.0)
                 for process in self._envs.processes:
                     process.join(timeout=1.0 if process.sentinel in closed else 0.0)
@@ -98,9 +102,9 @@ class WorkerStepper:
             silent = [i for i, pipe in enumerate(self._envs.parent_pipes) if pipe is not None and not pipe.poll()]
             raised = [i for i, pipe in enumerate(self._envs.parent_pipes) if pipe is None]
             self._kill()
-            raise EnvironmentFault(self._story(error, raised, exit_codes, silent)) from error
+            raise EnvError(self._explain(error, raised, exit_codes, silent)) from error
 
-    def _story(self, error: Exception, raised: list[int], exit_codes: list[int | None], silent: list[int]) -> str:
+    def _explain(self, error: Exception, raised: list[int], exit_codes: list[int | None], silent: list[int]) -> str:
         dead = [i for i, code in enumerate(exit_codes) if code is not None and i not in raised]
         first = self._first_index
         if raised:
@@ -114,21 +118,46 @@ class WorkerStepper:
         return f"A worker failed: {type(error).__name__}: {error}"
 
     def _kill(self) -> None:
-        self._end()
+        self._kill_workers()
         for pipe in self._envs.parent_pipes:
             if pipe is not None:
                 pipe.close()
         self._envs.closed = True
 
 
-def _in_worker(make: Callable[[], gym.Env[Any, Any]], owner: int) -> gym.Env[Any, Any]:
-    """Make an environment; AsyncVectorEnv also makes one in the owner's process, to read its spaces."""
+def kill_with_parent(owner: object, processes: Sequence[Any]) -> Callable[[], object]:
+    """Kill the processes when `owner` is collected, when Python exits, or when the returned function is called.
+
+    At exit, Python and Gymnasium send SIGTERM, which `ignore_signals` disables. The exit priority makes this run first.
+    """
+    return Finalize(owner, _kill_processes, (processes, os.getpid()), exitpriority=10)
+
+
+def _kill_processes(processes: Sequence[Any], owner: int) -> None:
+    if os.getpid() == owner:  # a forked copy of the owner inherits this finalizer and must not run it
+        for process in processes:
+            process.kill()  # SIGKILL: a process that hangs inside a simulator handles no other signal
+            process.join()
+
+
+def ignore_signals() -> None:
+    """Ignore SIGINT, SIGHUP and SIGTERM in a worker.
+
+    Terminals and schedulers send them to all processes of a run. The owner decides what to do, and needs the
+    environments to save a checkpoint.
+    """
+    for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(ignored, signal.SIG_IGN)
+
+
+def _make_in_worker(make: Callable[[], gym.Env[Any, Any]], owner: int) -> gym.Env[Any, Any]:
+    """Make an environment. AsyncVectorEnv also makes one in the owner's process, to read its spaces."""
     if os.getpid() != owner:
-        leave_signals_to_owner()
+        ignore_signals()
     return make()
 
 
-def _info_of(final_info: dict[str, Any], index: int) -> dict[str, float]:
-    """Undo the merging of info dictionaries: the numbers that environment `index` reported."""
+def _info_of_env(final_info: dict[str, Any], index: int) -> dict[str, float]:
+    """Undo the merging of info dictionaries: the scalars that environment `index` reported."""
     own = {key: values[index] for key, values in final_info.items() if f"_{key}" in final_info}
-    return reported_numbers({key: value for key, value in own.items() if final_info[f"_{key}"][index]})
+    return reported_scalars({key: value for key, value in own.items() if final_info[f"_{key}"][index]})

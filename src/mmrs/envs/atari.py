@@ -1,4 +1,4 @@
-"""Atari through ale-py's own vector environment: preprocessing and threads in C++, lives and raw scores kept apart."""
+"""Atari through ale-py's own vector environment: preprocessing and threads in C++, episodes and games kept separate."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mmrs.envs.base import RawStep, Values
+from mmrs.envs.base import BackendStep, Values
 from mmrs.envs.replay import ReplayedEnvs
 from mmrs.errors import InputError, MissingExtraError
 
@@ -49,7 +49,7 @@ def rom_name(env_id: str) -> str | None:
 
 
 def could_be_game(env_id: str) -> bool:
-    """Whether it is spelt like a game, for when nobody knows which there are."""
+    """Whether it is spelled like a game; used if ale-py is missing and the games are unknown."""
     return _SPELLINGS.fullmatch(env_id) is not None
 
 
@@ -70,13 +70,13 @@ def _roms() -> dict[str, str]:
     return {_plain(rom): rom for rom in roms.get_all_rom_ids()}
 
 
-class AtariStepper:
-    """`AtariVectorEnv` with the last states put right.
+class AtariBackend:
+    """`AtariVectorEnv` with correct last states.
 
-    ale-py reports a `final_obs` for all environments once any ends. It is true only where the game itself restarted;
-    an environment that merely lost a life plays on, and its successor is the observation it shows. Whether the game
-    restarted is read from the frame counters: frames since the cartridge was loaded minus frames of this game grows
-    at a restart and at no other time.
+    ale-py reports a `final_obs` for all environments once any ends. It is correct only where the game itself restarted.
+    An environment that only lost a life plays on, and its last state is the observation it shows. The frame counters
+    tell whether the game restarted: frames since the cartridge was loaded minus frames of this game grows at a restart
+    and at no other time.
     """
 
     def __init__(self, rom: str, num_envs: int, *, render: bool, options: dict[str, Any]) -> None:
@@ -87,7 +87,7 @@ class AtariStepper:
             # Flags a lost life; `episodic_life` would restart the whole game, which the cited code does not.
             # Deviation: the cited code presses FIRE after each lost life too; ale-py does so at the start of a game.
             "life_loss_info": True,
-            "reward_clipping": False,  # clipping is the trainer's business: returns are counted from raw scores
+            "reward_clipping": False,  # the trainer clips: returns are counted from raw scores
             "frameskip": 4,
             "maxpool": True,
             **options,
@@ -95,9 +95,9 @@ class AtariStepper:
         self._env: Any = AtariVectorEnv(
             rom, num_envs, img_height=84, img_width=84, grayscale=True, stack_num=4, **settings
         )
-        # The same game in colour: one environment with the seeds and actions of environment 0 goes the same way.
-        colour = {**settings, "img_height": 210, "img_width": 160, "grayscale": False, "stack_num": 1, "num_threads": 1}
-        self._picture: Any = AtariVectorEnv(rom, 1, **colour) if render else None
+        # The same game in color: with the seeds and actions of environment 0 it takes the same steps.
+        color = {**settings, "img_height": 210, "img_width": 160, "grayscale": False, "stack_num": 1, "num_threads": 1}
+        self._picture: Any = AtariVectorEnv(rom, 1, **color) if render else None
         self._frame: Values | None = None
         self.num_envs = num_envs
         self.observation_space = self._env.single_observation_space
@@ -106,7 +106,7 @@ class AtariStepper:
         self._earlier_frames = np.zeros(num_envs, np.int32)
 
     def reset(self, mask: Values, seeds: Values) -> Values:
-        """Seeded reset; reloads the cartridge, which is what makes it forget."""
+        """Seeded reset; it reloads the cartridge, so that nothing before it matters."""
         options = {"reset_mask": mask} if self._started else None
         if not (self._started or mask.all()):
             raise InputError("The first reset must start all environments.")
@@ -123,14 +123,14 @@ class AtariStepper:
         if self._picture is not None:
             self._picture.send(actions[:1])
 
-    def recv(self) -> RawStep:
+    def recv(self) -> BackendStep:
         """Wait for all environments."""
         obs, reward, terminated, truncated, info = self._env.recv()
         if self._picture is not None:
             self._frame = self._picture.recv()[0]
         reward, done = reward.astype(np.float64), terminated | truncated
         if not np.count_nonzero(done):  # then no game is over either
-            return RawStep(obs, reward, terminated, truncated, done, done, obs[:0], [])
+            return BackendStep(obs, reward, terminated, truncated, done, done, obs[:0], [])
         earlier_frames = info["frame_number"] - info["episode_frame_number"]
         game_over = earlier_frames != self._earlier_frames
         self._earlier_frames = earlier_frames
@@ -138,21 +138,21 @@ class AtariStepper:
         if np.count_nonzero(game_over):
             final_obs[game_over[done]] = info["final_obs"][game_over]
         infos: list[dict[str, float]] = [{} for _ in range(int(game_over.sum()))]
-        return RawStep(obs, reward, terminated, truncated, done, game_over, final_obs, infos)
+        return BackendStep(obs, reward, terminated, truncated, done, game_over, final_obs, infos)
 
     def render(self) -> Values:
-        """The screen in colour, 210x160."""
+        """The screen in color, 210x160."""
         if self._frame is None:
             raise InputError("These environments draw nothing. Make them with render=True and reset them first.")
         return self._frame[0, -1]  # type: ignore[no-any-return]
 
     def close(self) -> None:
-        """Stop the threads of ale-py, which end with the object that holds them."""
+        """Stop the threads of ale-py, which end with the object that owns them."""
         self._env = self._picture = None
 
 
 class AtariEnvs(ReplayedEnvs):
-    """N copies of one Atari game: 84x84 gray, 4 frames stacked, 4 skipped, the last two of them maximised.
+    """N copies of one Atari game: 84x84 gray, 4 frames stacked, 4 skipped, the last two of them maximized.
 
     A lost life ends the learner's episode and not the game, as in the paper's cited code; FIRE is pressed at the start
     of a game where the game needs it, not after a lost life: there the agent has to press it. Rewards are raw scores.
@@ -160,9 +160,9 @@ class AtariEnvs(ReplayedEnvs):
     Args:
         env_id: "ALE/Alien-v5", "Alien" or "alien". Unlike Gymnasium's v5, sticky actions are off unless asked for.
         num_envs: Copies.
-        sticky: Chance that the emulator repeats the last action (0.25 in the recommendation of Machado et al., 2018).
-        threads: Threads of ale-py; None leaves the choice to it.
-        noop_max: Most no-op frames at the start of a game.
+        sticky: Probability that the emulator repeats the last action (Machado et al., 2018, recommend 0.25).
+        threads: Threads of ale-py; None lets it choose.
+        noop_max: Largest number of no-op frames at the start of a game.
         use_fire_reset: Whether FIRE is pressed at the start of a game.
         max_frames: Frames after which a game is cut off.
     """
@@ -193,5 +193,5 @@ class AtariEnvs(ReplayedEnvs):
             "use_fire_reset": use_fire_reset,
             "max_num_frames_per_episode": max_frames,
         }
-        stepper = AtariStepper(rom, num_envs, render=render, options=options)
-        super().__init__(stepper, reseed_every=reseed_every or RESEED_EVERY, first_index=first_index)
+        backend = AtariBackend(rom, num_envs, render=render, options=options)
+        super().__init__(backend, reseed_every=reseed_every or RESEED_EVERY, first_index=first_index)

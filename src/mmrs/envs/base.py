@@ -1,4 +1,4 @@
-"""What a trainer asks of environments: steps with true last states, both kinds of return, and exact resume."""
+"""The interface of environments: steps with true last states, both kinds of return, and exact resume."""
 
 from __future__ import annotations
 
@@ -19,22 +19,26 @@ Values = NDArray[Any]
 
 @dataclass(frozen=True)
 class Episodes:
-    """What ended in one vector step."""
+    """Episodes and games that ended in one vector step."""
 
-    life_returns: list[float] = field(default_factory=list)
-    """Raw reward of each life (or episode, where there are no lives) that ended: the paper's "one-life return"."""
+    episode_returns: list[float] = field(default_factory=list)
+    """Raw reward of each ended episode of the learner: a life where there are lives (the paper's "one-life return")."""
     game_returns: list[float] = field(default_factory=list)
-    """Raw reward of each whole game that ended; equal to `life_returns` where there are no lives."""
+    """Raw reward of each whole game that ended; equal to `episode_returns` where there are no lives."""
     game_lengths: list[int] = field(default_factory=list)
     """Agent steps of each whole game that ended."""
     infos: list[dict[str, float]] = field(default_factory=list)
-    """Numbers the environment itself reported at the end of a game ("success", "coverage", ...)."""
+    """Scalars that the environment reported at the end of each game ("success", "coverage", ...)."""
     game_envs: list[int] = field(default_factory=list)
-    """Which environment each of these games was played in."""
+    """Index of the environment of each game."""
+
+
+NO_EPISODES = Episodes()
+"""What most steps end."""
 
 
 @dataclass(frozen=True)
-class Step:
+class EnvStep:
     """One step of N environments under SAME_STEP autoreset."""
 
     obs: Values
@@ -44,26 +48,26 @@ class Step:
     terminated: Values
     """``[N]`` bool: the learner's episode ended in a terminal state (a lost life counts as one in Atari)."""
     truncated: Values
-    """``[N]`` bool: it was cut off."""
+    """``[N]`` bool: the episode was cut off."""
     final_obs: Values
     """``[M, *obs]``: the true last state of each of the M environments with ``terminated | truncated``, in order."""
     episodes: Episodes
 
 
-class TrainingEnvs(Protocol):
-    """N environments stepped together. Seeds and actions since the last seeded reset are enough to restore them."""
+class ResumableVectorEnv(Protocol):
+    """N environments stepped together, which can be saved and restored exactly."""
 
     num_envs: int
     observation_space: spaces.Space[Any]
-    """Of one environment."""
+    """Observation space of one environment."""
     action_space: spaces.Space[Any]
-    """Of one environment."""
+    """Action space of one environment."""
 
     def reset(self, seed: int) -> Values:
         """Start all environments afresh; environment i gets a seed derived from (seed, i). Returns ``[N, *obs]``."""
         ...
 
-    def step(self, actions: Values) -> Step:
+    def step(self, actions: Values) -> EnvStep:
         """Step all environments with ``[N, *act]`` actions, checked against the action space first."""
         ...
 
@@ -71,25 +75,25 @@ class TrainingEnvs(Protocol):
         """Start a step; the caller may do something else until `recv`."""
         ...
 
-    def ready(self) -> bool | None:
-        """Whether `wait` would return at once; None where only `wait` can tell."""
+    def poll(self) -> bool | None:
+        """Whether `recv_obs` would return at once; None if that is unknown."""
         ...
 
-    def wait(self) -> Values:
+    def recv_obs(self) -> Values:
         """Wait for the step that `send` started: ``[N, *obs]``, what the agent sees next and may already act on.
 
-        `recv` must follow: it does the rest, counting and recording, for which a GPU that acts need not wait.
+        `recv` must follow: it counts and records the step, which can overlap with inference on a GPU.
         """
         ...
 
-    def recv(self) -> Step:
+    def recv(self) -> EnvStep:
         """The step that `send` started, waited for if need be."""
         ...
 
     def state(self) -> list[dict[str, Any]]:
-        """What `restore` needs, of each environment by itself: numpy arrays, numbers and strings; cheap to take.
+        """One dictionary per environment with all that `restore` needs: arrays, numbers and strings; cheap to take.
 
-        Nothing in it depends on which environments were stepped together, so that others may be when it is restored.
+        It does not depend on which environments were stepped together, so they may be grouped otherwise on restore.
         """
         ...
 
@@ -107,11 +111,11 @@ class TrainingEnvs(Protocol):
 
 
 @dataclass(slots=True)
-class RawStep:
-    """One step of N simulators that restart themselves when a game is over (SAME_STEP)."""
+class BackendStep:
+    """One step of N simulators that restart by themselves when a game is over (SAME_STEP)."""
 
     obs: Values
-    """``[N, *obs]``, not touched by later steps."""
+    """``[N, *obs]``, not overwritten by later steps."""
     reward: Values
     """``[N]`` float64."""
     terminated: Values
@@ -123,28 +127,28 @@ class RawStep:
     final_obs: Values
     """``[M, *obs]``: true last state of each environment that is `done`."""
     infos: list[dict[str, float]]
-    """Numbers reported at the end, one dictionary per game that is over."""
+    """Scalars reported at the end, one dictionary per game that is over."""
 
 
-class Stepper(Protocol):
-    """N simulators stepped together."""
+class VectorBackend(Protocol):
+    """N simulators stepped together, without counting, checking or saving."""
 
     num_envs: int
     observation_space: spaces.Space[Any]
     action_space: spaces.Space[Any]
 
     def reset(self, mask: Values, seeds: Values) -> Values:
-        """Seeded reset of the environments in the mask ``[N]``, with one seed for each of them; their observations.
+        """Reset the environments in the mask ``[N]`` with one seed each; returns their observations.
 
-        A seeded reset must forget all that went before it: replay rests on that.
+        A seeded reset must forget everything before it: replay relies on that.
         """
         ...
 
     def send(self, actions: Values) -> None:
-        """Start a step with actions that are known to be valid."""
+        """Start a step with valid actions."""
         ...
 
-    def recv(self) -> RawStep:
+    def recv(self) -> BackendStep:
         """Wait for the step that was started."""
         ...
 
@@ -158,7 +162,7 @@ class Stepper(Protocol):
 
 
 class ActionCheck:
-    """Refuses actions that are not of the space, before a simulator can hang on them or read out of bounds."""
+    """Refuses actions outside the space, before a simulator can hang on them or read out of bounds."""
 
     def __init__(self, space: spaces.Space[Any], num_envs: int) -> None:
         spec = action_spec(space)
@@ -170,21 +174,21 @@ class ActionCheck:
             self.low, self.high = space.low, space.high
         else:
             self.low = np.reshape(spec.starts, spec.shape)
-            self.high = self.low + np.reshape(spec.choices, spec.shape) - 1
+            self.high = self.low + np.reshape(spec.nvec, spec.shape) - 1
         self.whole = not isinstance(space, spaces.Box)
-        # Logged actions are kept in the fewest bytes that hold them: 18 joystick positions need one, not eight.
+        # Logged actions take the smallest type that holds them: 18 joystick positions need one byte, not eight.
         small = [np.min_scalar_type(int(edge)) for edge in (self.low.min(), self.high.max())] if self.whole else []
         self.log_dtype = np.result_type(*small) if self.whole else self.dtype
 
     def __call__(self, actions: Values) -> Values:
-        """The actions as an array of the space's type, or an error that names the first wrong one."""
+        """The actions as an array of the space's type; raises an error that names the first wrong one."""
         actions = np.asarray(actions)
         if actions.shape != self.shape:
             raise InputError(f"actions have shape {actions.shape}, expected {self.shape}: one for each environment.")
         if self.whole and actions.dtype.kind not in "iub":
             raise InputError(f"actions are {actions.dtype}, expected whole numbers.")
         inside = (actions >= self.low) & (actions <= self.high)  # NaN compares false, so it is refused too
-        if np.count_nonzero(inside) != inside.size:  # several times faster than inside.all() on few numbers
+        if np.count_nonzero(inside) != inside.size:  # several times faster than inside.all() on small arrays
             where = tuple(int(v) for v in np.argwhere(~inside)[0])
             low, high = (np.broadcast_to(edge, self.shape)[where] for edge in (self.low, self.high))
             raise InputError(
@@ -195,7 +199,7 @@ class ActionCheck:
 
 
 def check_spaces(env_id: str, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
-    """Refuse spaces that no policy or reward of the package can read, naming the environment."""
+    """Refuse spaces that no policy or reward of the package can read; the error names the environment."""
     try:
         observation_spec(observation_space)
         action_spec(action_space)
@@ -203,8 +207,8 @@ def check_spaces(env_id: str, observation_space: spaces.Space[Any], action_space
         raise type(error)(f"{env_id}: {error}") from None
 
 
-def reported_numbers(info: Mapping[str, Any]) -> dict[str, float]:
-    """The plain numbers of an info dictionary."""
+def reported_scalars(info: Mapping[str, Any]) -> dict[str, float]:
+    """The scalars of an info dictionary."""
     return {
         key: float(value)
         for key, value in info.items()

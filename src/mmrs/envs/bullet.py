@@ -1,4 +1,4 @@
-"""Bullet games through pybullet-envs-gymnasium, which has the bodies, observations and rewards of the paper's."""
+"""Bullet games through pybullet-envs-gymnasium, which has the bodies, observations and rewards of the paper's games."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from mmrs.envs.gym_envs import make_one
+from mmrs.envs.gym_envs import make_single
 from mmrs.errors import MissingExtraError
 
 BULLET_GAMES = (
@@ -34,19 +34,19 @@ def register_bullet() -> None:
 
 
 def make_bullet(env_id: str, *, render: bool = False) -> gym.Env[Any, Any]:
-    """One Bullet game, primed.
+    """One Bullet game, reset once.
 
-    The first reset loads the robot and later ones restore a saved state, after which the physics goes another way;
-    one throw-away reset makes every seeded reset lead to the same place, which replay rests on.
+    The first reset loads the robot, and later ones restore a saved state, after which the physics differs. With one
+    warm-up reset every seeded reset leads to the same state, which replay relies on.
     """
     with _silent():
         register_bullet()
-        return make_one(env_id, render=render, prime=True)
+        return make_single(env_id, render=render, warmup_reset=True)
 
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Keep pybullet's greetings, which C code writes past Python, out of the terminal and out of piped output."""
+    """Suppress pybullet's greetings, which C code writes to the terminal and to pipes without Python."""
     libc = ctypes.CDLL("msvcrt" if os.name == "nt" else None)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -57,7 +57,7 @@ def _silent() -> Iterator[None]:
             os.dup2(nowhere, descriptor)
         yield
     finally:
-        libc.fflush(None)  # what C still holds back would come out later
+        libc.fflush(None)  # flush the buffers of C, which would be written later
         for descriptor, copy in zip((1, 2), kept, strict=True):
             os.dup2(copy, descriptor)
             os.close(copy)

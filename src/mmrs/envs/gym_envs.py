@@ -1,4 +1,4 @@
-"""Any Gymnasium environment by its id, with the usual wrappers where it shows pictures."""
+"""Any Gymnasium environment by its id, with the usual wrappers for image observations."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import wrappers
 
-from mmrs.envs.async_envs import WorkerStepper
-from mmrs.envs.base import RawStep, Stepper, Values, check_spaces, picture, reported_numbers
+from mmrs.envs.async_envs import AsyncBackend
+from mmrs.envs.base import BackendStep, Values, VectorBackend, check_spaces, picture, reported_scalars
 from mmrs.envs.replay import ReplayedEnvs
-from mmrs.errors import EnvironmentFault, InputError, MissingExtraError, MmrsError, sentence
+from mmrs.errors import EnvError, InputError, MissingExtraError, MmrsError, ensure_period
 from mmrs.spaces import observation_spec
 
 Vectorization = Literal["sync", "async"]
 RESEED_EVERY = 10_000
-"""Steps between seeded resets, which cost no more than others here; replay then takes seconds."""
+"""Steps between seeded resets, which cost no more than other resets here; replay then takes seconds."""
 
 
-def make_one(env_id: str, *, render: bool = False, prime: bool = False) -> gym.Env[Any, Any]:
-    """One environment, ready for a stepper.
+def make_single(env_id: str, *, render: bool = False, warmup_reset: bool = False) -> gym.Env[Any, Any]:
+    """One environment, ready for a backend.
 
     Args:
         env_id: Gymnasium id.
-        render: Whether it must draw pictures.
-        prime: Reset it once and throw the result away, for simulators whose first reset differs from all later ones.
+        render: Whether `render` must work.
+        warmup_reset: Reset it once and discard the result, for simulators whose first reset differs from later ones.
     """
     # Some environments take no render_mode, not even None.
     drawing: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
     try:
         env = gym.make(env_id, disable_env_checker=True, **drawing)
     except MmrsError:
-        raise  # one of our own environments, which says what it lacks
+        raise  # one of our own environments, whose message is clear
     except (gym.error.Error, ImportError) as error:
         missing = isinstance(error, gym.error.DependencyNotInstalled | ModuleNotFoundError)
         why = "needs something that is not installed" if missing else "cannot be made"
-        raise InputError(f"{env_id} {why}: {sentence(error)} `mmrs list` shows other environments.") from error
+        raise InputError(f"{env_id} {why}: {ensure_period(error)} `mmrs list` shows other environments.") from error
     except TypeError as error:
         if not render:
             raise
@@ -46,7 +46,7 @@ def make_one(env_id: str, *, render: bool = False, prime: bool = False) -> gym.E
     check_spaces(env_id, env.observation_space, env.action_space)
     try:
         env = _image_wrappers(env)
-        if prime:
+        if warmup_reset:
             env.reset()
     except BaseException:
         env.close()
@@ -55,9 +55,9 @@ def make_one(env_id: str, *, render: bool = False, prime: bool = False) -> gym.E
 
 
 def _image_wrappers(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
-    """Single pictures, RGB or gray, become what the networks read: 84x84 gray, the last four stacked.
+    """Convert single images, RGB or gray, to 84x84 gray with the last four frames stacked.
 
-    Channels that come first are taken for frames that somebody has stacked already.
+    If the channels come first, the frames are taken as stacked already.
     """
     spec = observation_spec(env.observation_space)
     rgb = spec.channels_last and spec.channels == 3 and len(spec.shape) == 3
@@ -71,33 +71,33 @@ def _image_wrappers(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
     return wrappers.FrameStackObservation(wrappers.ResizeObservation(gray, (84, 84)), 4)
 
 
-def shows_pictures(env_id: str) -> bool:
-    """Whether the networks for images will read the environment, which is made and closed to see."""
-    env = make_one(env_id)
+def has_image_obs(env_id: str) -> bool:
+    """Whether observations are images; the environment is made and closed to find out."""
+    env = make_single(env_id)
     env.close()
     return observation_spec(env.observation_space).kind == "image"
 
 
-def make_stepper(
+def make_backend(
     maker: Callable[[], gym.Env[Any, Any]],
     num_envs: int,
     vectorization: Vectorization,
     step_timeout: float,
     first_index: int,
-) -> Stepper:
+) -> VectorBackend:
     """N environments in this process, or in one worker each."""
     if vectorization not in ("sync", "async"):
         raise InputError(f"vectorization is {vectorization!r}, expected 'sync' or 'async'.")
     makers = [maker] * num_envs
     if vectorization == "sync":
-        return InProcessStepper(makers, first_index)
-    return WorkerStepper(makers, step_timeout, first_index)
+        return SyncBackend(makers, first_index)
+    return AsyncBackend(makers, step_timeout, first_index)
 
 
 class GymEnvs(ReplayedEnvs):
     """N copies of any Gymnasium environment with Box or Discrete observations, each made by `make(env_id)`.
 
-    In this process unless asked otherwise; pybullet's lock would make threads useless.
+    They step in this process by default; pybullet's lock would make threads useless.
     """
 
     def __init__(
@@ -113,14 +113,14 @@ class GymEnvs(ReplayedEnvs):
         render: bool = False,
     ) -> None:
         maker = functools.partial(make, env_id, render=render)
-        stepper = make_stepper(maker, num_envs, vectorization, step_timeout, first_index)
-        super().__init__(stepper, reseed_every=reseed_every or RESEED_EVERY, first_index=first_index)
+        backend = make_backend(maker, num_envs, vectorization, step_timeout, first_index)
+        super().__init__(backend, reseed_every=reseed_every or RESEED_EVERY, first_index=first_index)
 
 
-class InProcessStepper:
+class SyncBackend:
     """`gymnasium.vector.SyncVectorEnv` under SAME_STEP, without its copies and without merging info dictionaries.
 
-    On InvertedPendulumBulletEnv-v0 that bookkeeping took as long as a fifth of the physics.
+    On InvertedPendulumBulletEnv-v0 that bookkeeping took a fifth of the time of the physics.
 
     Args:
         makers: One function per environment that makes it.
@@ -145,13 +145,13 @@ class InProcessStepper:
         return obs
 
     def send(self, actions: Values) -> None:
-        """Keep the actions: there is nobody else to do the work."""
+        """Keep the actions; `recv` does the work."""
         self._actions = actions
 
-    def recv(self) -> RawStep:
+    def recv(self) -> BackendStep:
         """Step every environment, and restart those that ended."""
         obs = np.empty(self._shape, self._dtype)
-        # Lists first: writing single numbers into arrays costs several times as much.
+        # Lists first: writing scalars into arrays is several times slower.
         reward, terminated, truncated = [], [], []
         final_obs, infos = [], []
         index = 0
@@ -160,7 +160,7 @@ class InProcessStepper:
                 seen, paid, over, cut, info = env.step(action)
                 if over or cut:
                     final_obs.append(np.array(seen, self._dtype))  # a copy: resets may reuse the memory
-                    infos.append(reported_numbers(info))
+                    infos.append(reported_scalars(info))
                     seen, _ = env.reset()
                 obs[index] = seen
                 reward.append(paid)
@@ -171,15 +171,15 @@ class InProcessStepper:
         ended, cut_off = np.array(terminated, bool), np.array(truncated, bool)
         done = ended | cut_off
         last = np.array(final_obs) if final_obs else obs[:0]
-        return RawStep(obs, np.array(reward, np.float64), ended, cut_off, done, done, last, infos)
+        return BackendStep(obs, np.array(reward, np.float64), ended, cut_off, done, done, last, infos)
 
     def render(self) -> Values:
         """Picture of environment 0."""
         try:
             frame = self._envs[0].render()
         except (gym.error.DependencyNotInstalled, ImportError) as error:
-            # Most simulators step without what draws them, so nobody missed it before.
-            raise InputError(f"The environment needs something to draw that is not installed: {error}") from error
+            # Most simulators step without their drawing package, so that it may be missing until now.
+            raise InputError(f"To draw, the environment needs a package that is not installed: {error}") from error
         except Exception as error:
             raise self._fault(0, error) from error
         return picture(frame)
@@ -195,5 +195,5 @@ class InProcessStepper:
         except Exception as error:
             raise self._fault(index, error) from error
 
-    def _fault(self, index: int, error: Exception) -> EnvironmentFault:
-        return EnvironmentFault(f"Environment {self._first_index + index} raised {type(error).__name__}: {error}")
+    def _fault(self, index: int, error: Exception) -> EnvError:
+        return EnvError(f"Environment {self._first_index + index} raised {type(error).__name__}: {error}")

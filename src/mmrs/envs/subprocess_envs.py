@@ -1,7 +1,7 @@
-"""Environments in a process of their own, which can be asked whether their step is done.
+"""Environments in subprocesses, one per group, which can be polled for the end of a step.
 
-One that takes long, a game that starts anew, then holds up no other: whichever is done first is served first. Threads
-cannot be watched like that, since to wait for one is all that Python lets them be asked.
+A slow reset of one group does not block the others. Processes, because their pipes can be polled; threads can only be
+waited for.
 """
 
 from __future__ import annotations
@@ -16,33 +16,44 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any
 
-from mmrs.envs.base import ActionCheck, Episodes, Step, TrainingEnvs, Values
-from mmrs.envs.process_lifecycle import end_with
-from mmrs.envs.subprocess_worker import CALL, DONE, MORE, RAISED, SEEN, STEP, Kind, heard, say, serve
-from mmrs.errors import EnvironmentFault, InputError
+from mmrs.envs.async_envs import SLOW_CALL_FACTOR, kill_with_parent
+from mmrs.envs.base import NO_EPISODES, ActionCheck, EnvStep, ResumableVectorEnv, Values
+from mmrs.envs.subprocess_worker import (
+    CALL,
+    DONE,
+    OBS_READY,
+    RAISED,
+    RESULT,
+    STEP,
+    SharedLayout,
+    recv_message,
+    send_message,
+    worker_main,
+)
+from mmrs.errors import EnvError, InputError
 
-LOOK_SECONDS = 0.5
-"""How long at most to wait before looking at the clock again."""
-PATIENCE = 4
-"""Making and resetting may load and compile: they get this many step timeouts."""
+POLL_SECONDS = 0.5
+"""Longest wait for an answer before the time limit is checked again."""
 
 
-def can_be_apart() -> bool:
-    """Whether this system can copy a process and watch a pipe, and this process may have others below it."""
+def subprocesses_available() -> bool:
+    """Whether this system can fork and poll a pipe, and this process is allowed to have children."""
     able = hasattr(select, "poll") and "fork" in multiprocessing.get_all_start_methods()
     return able and not multiprocessing.current_process().daemon
 
 
-def apart(makers: Sequence[Callable[[], TrainingEnvs]], step_timeout: float = 30.0) -> list[EnvsApart]:
-    """Environments of one kind, each maker's in a process of its own."""
+def make_subproc_envs(
+    makers: Sequence[Callable[[], ResumableVectorEnv]], step_timeout: float = 30.0
+) -> list[SubprocEnvs]:
+    """Make one subprocess per maker; all makers must give environments with the same spaces and the same number."""
     with closing(makers[0]()) as example:
-        kind = Kind(example.num_envs, example.observation_space, example.action_space)
-    made: list[EnvsApart] = []
+        layout = SharedLayout(example.num_envs, example.observation_space, example.action_space)
+    made: list[SubprocEnvs] = []
     try:
         for make in makers:
-            made.append(EnvsApart(make, kind, len(made) * kind.num_envs, step_timeout))
+            made.append(SubprocEnvs(make, layout, len(made) * layout.num_envs, step_timeout))
         for envs in made:
-            envs.hello()
+            envs.wait_ready()
     except BaseException:
         for envs in made:
             envs.close()
@@ -50,167 +61,172 @@ def apart(makers: Sequence[Callable[[], TrainingEnvs]], step_timeout: float = 30
     return made
 
 
-class EnvsApart:
-    """`TrainingEnvs` made and stepped in another process. `apart` makes them.
+class SubprocEnvs:
+    """`ResumableVectorEnv` that is made and stepped in a subprocess; use `make_subproc_envs` to make some.
 
-    A process that raises, dies or does not answer is an error that names its environments; it ends with its owner.
+    A subprocess that raises, dies or does not answer is an error that names its environments. It exits with its owner.
     """
 
-    def __init__(self, make: Callable[[], TrainingEnvs], kind: Kind, first_index: int, step_timeout: float) -> None:
-        self.num_envs = kind.num_envs
-        self.observation_space, self.action_space = kind.observation_space, kind.action_space
-        self._check = ActionCheck(kind.action_space, kind.num_envs)
-        last = first_index + kind.num_envs - 1
+    def __init__(
+        self, make: Callable[[], ResumableVectorEnv], layout: SharedLayout, first_index: int, step_timeout: float
+    ) -> None:
+        self.num_envs = layout.num_envs
+        self.observation_space, self.action_space = layout.observation_space, layout.action_space
+        self._check = ActionCheck(layout.action_space, layout.num_envs)
+        last = first_index + layout.num_envs - 1
         self._names = f"environments {first_index} to {last}" if last > first_index else f"environment {last}"
-        self._timeout, self._waited, self._looked = step_timeout, 0.0, 0.0
-        # A copy of this process is there in no time; of what it inherits it uses the modules alone.
+        self._timeout, self._waited, self._last_poll = step_timeout, 0.0, 0.0
+        # A forked process starts at once; of what it inherits it uses only the imported modules.
         context = multiprocessing.get_context("fork")
-        memory = context.RawArray(ctypes.c_char, kind.size())
-        self._obs, self._actions, self._reward, self._terminated, self._truncated = kind.arrays(memory)
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=serve, args=(make, kind, memory, theirs, self._pipe), daemon=True)
+        memory = context.RawArray(ctypes.c_char, layout.size())
+        self._obs, self._actions, self._reward, self._terminated, self._truncated = layout.arrays(memory)
+        self._pipe, worker_pipe = context.Pipe()
+        arguments = (make, layout, memory, worker_pipe, self._pipe)
+        self._process = context.Process(target=worker_main, args=arguments, daemon=True)
         try:
             self._process.start()
         except OSError as error:
-            raise EnvironmentFault(
+            raise EnvError(
                 f"No process could be started for {self._names}: {error}. "
                 "Without processes: --env.vectorization sync --env.groups 1."
             ) from error
-        self._end = end_with(self, [self._process])
-        theirs.close()
+        self._kill = kill_with_parent(self, [self._process])
+        worker_pipe.close()
         self._answers = select.poll()
         self._answers.register(self._pipe.fileno(), select.POLLIN)
-        self._under_way = False
-        self._seen: Values | None = None
+        self._in_flight = False
+        self._next_obs: Values | None = None
 
-    def hello(self) -> None:
+    def wait_ready(self) -> None:
         """Wait until the environments are made."""
-        self._answer(DONE, patience=PATIENCE * self._timeout)
+        self._recv_answer(DONE, timeout=SLOW_CALL_FACTOR * self._timeout)
 
     # --- steps ------------------------------------------------------------------------------------------------------
 
     def reset(self, seed: int) -> Values:
         """Start all environments afresh; environment i gets a seed derived from (seed, i). Returns ``[N, *obs]``."""
-        return self._ask("reset", seed)  # type: ignore[no-any-return]
+        return self._call("reset", seed)  # type: ignore[no-any-return]
 
-    def step(self, actions: Values) -> Step:
+    def step(self, actions: Values) -> EnvStep:
         """Step all environments with ``[N, *act]`` actions, checked against the action space first."""
         self.send(actions)
         return self.recv()
 
     def send(self, actions: Values) -> None:
         """Start a step; the caller may do something else until `recv`."""
-        if self._under_way:
+        if self._in_flight:
             raise InputError("A step is already under way; call recv() first.")
         self._actions[...] = self._check(actions)
-        self._under_way, self._waited, self._looked = True, 0.0, time.monotonic()
-        self._tell(STEP)
+        self._in_flight, self._waited, self._last_poll = True, 0.0, time.monotonic()
+        self._send_request(STEP)
 
-    def ready(self) -> bool:
-        """Whether `wait` would return at once."""
-        if self._seen is not None or self._answers.poll(0):
+    def poll(self) -> bool:
+        """Whether `recv_obs` would return at once."""
+        if self._next_obs is not None or self._answers.poll(0):
             return True
-        if not self._under_way:
+        if not self._in_flight:
             return False
         now = time.monotonic()
-        self._waited += min(now - self._looked, LOOK_SECONDS)  # nobody looked for longer: all were suspended
-        self._looked = now
+        # A longer gap means that all processes were suspended, or that the caller did not poll.
+        self._waited += min(now - self._last_poll, POLL_SECONDS)
+        self._last_poll = now
         if self._waited > self._timeout:
-            raise self._late(self._timeout)
-        os.sched_yield()  # to one that works, where there are fewer cores than processes
+            raise self._timed_out(self._timeout)
+        os.sched_yield()  # to a process that works, where there are fewer cores than processes
         return False
 
-    def wait(self) -> Values:
+    def recv_obs(self) -> Values:
         """Wait for the step that `send` started: ``[N, *obs]``, what the agent sees next."""
-        if not self._under_way:
+        if not self._in_flight:
             raise InputError("No step is under way; call send() first.")
-        if self._seen is None:
-            self._answer(SEEN, patience=self._timeout)
-            self._seen = self._obs.copy()
-        return self._seen
+        if self._next_obs is None:
+            self._recv_answer(OBS_READY, timeout=self._timeout)
+            self._next_obs = self._obs.copy()
+        return self._next_obs
 
-    def recv(self) -> Step:
+    def recv(self) -> EnvStep:
         """The step that `send` started, waited for if need be."""
-        obs = self.wait()
-        final_obs, episodes = self._answer(DONE, patience=self._timeout) or (obs[:0], Episodes())
-        self._under_way, self._seen = False, None
-        return Step(obs, self._reward.copy(), self._terminated.copy(), self._truncated.copy(), final_obs, episodes)
+        obs = self.recv_obs()
+        final_obs, episodes = self._recv_answer(DONE, timeout=self._timeout) or (obs[:0], NO_EPISODES)
+        self._in_flight, self._next_obs = False, None
+        return EnvStep(obs, self._reward.copy(), self._terminated.copy(), self._truncated.copy(), final_obs, episodes)
 
     # --- the rest ---------------------------------------------------------------------------------------------------
 
     def state(self) -> list[dict[str, Any]]:
-        """What `restore` needs, of each environment by itself."""
-        return self._ask("state")  # type: ignore[no-any-return]
+        """One dictionary per environment with all that `restore` needs."""
+        return self._call("state")  # type: ignore[no-any-return]
 
     def restore(self, state: Sequence[dict[str, Any]]) -> Values:
         """Bring freshly made environments exactly to where `state` was taken; returns the observation seen then."""
-        return self._ask("restore", state, patience=math.inf)  # type: ignore[no-any-return]
+        return self._call("restore", state, timeout=math.inf)  # type: ignore[no-any-return]
 
     def render(self) -> Values:
         """RGB picture ``[H, W, 3]`` of environment 0 as it is now."""
-        return self._ask("render")  # type: ignore[no-any-return]
+        return self._call("render")  # type: ignore[no-any-return]
 
     def close(self) -> None:
-        """End the process, which has nothing to lose."""
-        self._end()
+        """Kill the process: it has nothing to save."""
+        self._kill()
         self._pipe.close()
 
-    def _ask(self, name: str, *args: Any, patience: float | None = None) -> Any:
-        if self._under_way:
+    def _call(self, name: str, *args: Any, timeout: float | None = None) -> Any:
+        """Call a method of the environments in the subprocess."""
+        if self._in_flight:
             raise InputError("A step is under way; call recv() first.")
         try:
-            self._tell(CALL, (name, args))
-            return self._answer(DONE, patience=patience or PATIENCE * self._timeout)
+            self._send_request(CALL, (name, args))
+            return self._recv_answer(DONE, timeout=timeout or SLOW_CALL_FACTOR * self._timeout)
         except (KeyboardInterrupt, SystemExit):
-            self.close()  # interrupted: its answer, still to come, would be taken for that of the next call
+            self.close()  # interrupted: the answer to come would be taken for that of the next call
             raise
 
-    def _tell(self, request: bytes, more: Any = None) -> None:
+    def _send_request(self, request: bytes, payload: Any = None) -> None:
         try:
-            say(self._pipe, request, more)
+            send_message(self._pipe, request, payload)
         except OSError as error:
             raise self._died() from error
 
-    def _answer(self, expected: bytes, patience: float) -> Any:
-        """What the process says next, within so many seconds; what it raised is raised here."""
-        looks = 0
-        while not self._answers.poll(1000.0 * LOOK_SECONDS):
-            looks += 1  # in looks, not by the clock: it goes on while all are suspended
-            if looks * LOOK_SECONDS >= patience:
-                raise self._late(patience)
+    def _recv_answer(self, expected: bytes, timeout: float) -> Any:
+        """The next answer of the process, within `timeout` seconds; an exception raised there is raised here."""
+        polls = 0
+        while not self._answers.poll(1000.0 * POLL_SECONDS):
+            polls += 1  # polls are counted, not seconds: the clock goes on while all processes are suspended
+            if polls * POLL_SECONDS >= timeout:
+                raise self._timed_out(timeout)
         try:
-            answer, more = heard(self._pipe, with_more=(MORE, RAISED))
+            answer, payload = recv_message(self._pipe, with_payload=(RESULT, RAISED))
         except (EOFError, OSError) as error:
             raise self._died() from error
         except (KeyboardInterrupt, SystemExit):
             self.close()  # interrupted in the middle of an answer
             raise
         if answer == RAISED:
-            self._under_way, self._seen = False, None  # what was raised ended the step
-            raised, told = more
-            raised.add_note(f"In the process of {self._names}:\n{told}")
+            self._in_flight, self._next_obs = False, None  # the exception ended the step
+            raised, remote_traceback = payload
+            raised.add_note(f"In the process of {self._names}:\n{remote_traceback}")
             raise raised
-        if answer != expected and (answer, expected) != (MORE, DONE):
-            self._under_way = False
+        if answer != expected and (answer, expected) != (RESULT, DONE):
+            self._in_flight = False
             self.close()
-            raise EnvironmentFault(
-                f"The process of {self._names} answered another question than it was asked: a call was cut off in the "
-                "middle, by Ctrl-C say. Make the environments anew."
+            raise EnvError(
+                f"The process of {self._names} sent the answer to another call: a call was interrupted before its "
+                "answer came, for example by Ctrl-C. Make the environments anew."
             )
-        return more
+        return payload
 
-    def _late(self, patience: float) -> EnvironmentFault:
-        self._under_way = False
+    def _timed_out(self, timeout: float) -> EnvError:
+        self._in_flight = False
         self.close()
-        return EnvironmentFault(
-            f"The process of {self._names} did not answer within {patience:g} s and was killed. "
-            "--env.step-timeout gives it longer."
+        return EnvError(
+            f"The process of {self._names} did not answer within {timeout:g} s and was killed. "
+            "--env.step-timeout raises the limit."
         )
 
-    def _died(self) -> EnvironmentFault:
-        self._under_way = False
+    def _died(self) -> EnvError:
+        self._in_flight = False
         if not self._pipe.closed:
-            self._process.join(timeout=1.0)  # a pipe closes a moment before its process can be asked how it ended
+            self._process.join(timeout=1.0)  # the pipe of a process closes a moment before its exit code is known
         self.close()
         code = self._process.exitcode
-        return EnvironmentFault(f"The process of {self._names} died with exit code {code} (-9: killed, -11: crash).")
+        return EnvError(f"The process of {self._names} died with exit code {code} (-9: killed, -11: crash).")

@@ -1,4 +1,4 @@
-"""A code book of landmarks for life: nearest landmark, and streaming k-centre admission and merging."""
+"""Codebook of landmarks that lasts for a whole run: nearest landmark, streaming k-center insertion, and merging."""
 
 from __future__ import annotations
 
@@ -9,145 +9,148 @@ from torch import Tensor
 
 from mmrs.functional.neighbors import squared_distances
 
-SAME = 1e-9
-"""Squared distance, as a share of the mean squared length, below which two embeddings differ by rounding alone."""
+ROUNDING_TOL = 1e-9
+"""Squared distance, relative to the mean squared length, below which two embeddings differ by rounding alone."""
 
 
 @dataclass(frozen=True)
-class Moves:
-    """What an update does to a book of K places."""
+class CodebookUpdate:
+    """What `insert_landmarks` changes in a codebook of K slots."""
 
     source: Tensor
-    """``[K]`` candidate that a place now holds; -1 where it keeps its landmark."""
-    into: Tensor
-    """``[K]`` place that what was counted at a place belongs to from now on: its own, or that it was merged into."""
-    taken: Tensor
-    """``[K]`` bool: places that hold a landmark."""
+    """``[K]`` index of the candidate that a slot now holds; -1 where it keeps its landmark."""
+    merged_into: Tensor
+    """``[K]`` slot to which the counts of a slot belong from now on: itself, or the one it was merged into."""
+    used: Tensor
+    """``[K]`` bool: slots that hold a landmark."""
     merges: int
+    """Number of merges."""
 
 
-def nearest(x: Tensor, centres: Tensor, taken: Tensor) -> tuple[Tensor, Tensor]:
-    """Place of the nearest landmark and the squared distance to it, each ``[S]``; (0, inf) from an empty book.
+def nearest_landmark(x: Tensor, centers: Tensor, used: Tensor) -> tuple[Tensor, Tensor]:
+    """Slot of the nearest landmark and the squared distance to it, each ``[S]``; (0, inf) from an empty codebook.
 
     Args:
         x: ``[S, d]`` embeddings.
-        centres: ``[K, d]`` embedded landmarks.
-        taken: ``[K]`` bool; other places are free.
+        centers: ``[K, d]`` embedded landmarks.
+        used: ``[K]`` bool; the other slots are free.
     """
-    anchor = (centres * taken.unsqueeze(1)).sum(0) / taken.sum().clamp_min(1)
-    x, centres = x - anchor, centres - anchor
-    lengths = centres.square().sum(-1).masked_fill(~taken, torch.inf)
-    label = torch.addmm(lengths, x, centres.T, alpha=-2.0).argmin(1)
-    # The product picks the landmark; its distance is taken directly, so that a landmark met again is at exactly 0.
-    distance = (x - centres[label]).square().sum(-1)
-    return label, torch.where(taken.any(), distance, torch.inf)
+    origin = (centers * used.unsqueeze(1)).sum(0) / used.sum().clamp_min(1)
+    x, centers = x - origin, centers - origin
+    sq_lengths = centers.square().sum(-1).masked_fill(~used, torch.inf)
+    label = torch.addmm(sq_lengths, x, centers.T, alpha=-2.0).argmin(1)
+    # The product picks the landmark. Its distance is taken directly, so that a landmark met again is at exactly 0.
+    sq_dist = (x - centers[label]).square().sum(-1)
+    return label, torch.where(used.any(), sq_dist, torch.inf)
 
 
-def seen_twice(x: Tensor, allowed: Tensor, env: Tensor, time: Tensor, radius: Tensor, *, elsewhere: bool) -> Tensor:
-    """``[S]`` bool: candidates that another candidate lies near: one of another environment, or (unless `elsewhere`) of
-    another time than the step before or after.
+def confirmed_states(x: Tensor, mask: Tensor, env: Tensor, time: Tensor, radius: Tensor, *, multi_env: bool) -> Tensor:
+    """``[S]`` bool: candidates that have another candidate nearby.
+
+    The other one must come from another environment or (unless `multi_env`) from a time that differs by more than a
+    step.
 
     Args:
-        x: ``[S, d]``.
-        allowed: ``[S]`` bool; others bear no witness.
-        env: ``[S]`` number of the environment.
+        x: ``[S, d]`` embeddings.
+        mask: ``[S]`` bool mask of candidates; the others are ignored.
+        env: ``[S]`` index of the environment.
         time: ``[S]`` step.
         radius: squared distance within which two candidates are the same.
-        elsewhere: whether only another environment counts.
+        multi_env: whether only another environment counts.
     """
-    x = x - (x * allowed.unsqueeze(1)).sum(0) / allowed.sum().clamp_min(1)
-    witness = env.unsqueeze(1) != env
-    if not elsewhere:
-        witness |= (time.unsqueeze(1) - time).abs() > 1
+    x = x - (x * mask.unsqueeze(1)).sum(0) / mask.sum().clamp_min(1)
+    independent = env.unsqueeze(1) != env
+    if not multi_env:
+        independent |= (time.unsqueeze(1) - time).abs() > 1
     near = squared_distances(x, x) <= radius
-    return allowed & (near & witness & allowed).any(1)
+    return mask & (near & independent & mask).any(1)
 
 
-def admit(
+def insert_landmarks(
     x: Tensor,
-    allowed: Tensor,
-    centres: Tensor,
-    taken: Tensor,
-    mass: Tensor,
+    mask: Tensor,
+    centers: Tensor,
+    used: Tensor,
+    visit_count: Tensor,
     *,
-    most_merges: int,
-    ratio: float,
-    apart: float = 0.0,
-) -> Moves:
-    """Merge landmarks that are too near, then let the worst-covered candidates in.
+    max_merges: int,
+    insert_ratio: float,
+    min_sq_dist: float = 0.0,
+) -> CodebookUpdate:
+    """Merge landmarks that are too near, then insert candidates, each time the one farthest from the codebook.
 
-    A candidate takes a free place, or else one freed by merging the two nearest landmarks, but only where it is farther
-    (squared, by `ratio`) from the book than they are from one another. Of two the one with the greater mass stays.
+    A candidate takes a free slot. If there is none, the two nearest landmarks are merged, but only where the squared
+    distance of the candidate exceeds `insert_ratio` times theirs. Of the two, the one with more visits stays.
 
     Args:
-        x: ``[S, d]`` candidates.
-        allowed: ``[S]`` bool; others are never admitted.
-        centres: ``[K, d]`` embedded landmarks.
-        taken: ``[K]`` bool: places that hold one.
-        mass: ``[K]`` visits of each landmark.
-        most_merges: bound of the merges.
-        ratio: how much farther than the closest pair a candidate must be.
-        apart: squared distance below which two states are the same, rounding aside.
+        x: ``[S, d]`` embeddings of candidates.
+        mask: ``[S]`` bool mask of candidates; the others are never inserted.
+        centers: ``[K, d]`` embedded landmarks.
+        used: ``[K]`` bool: slots that hold a landmark.
+        visit_count: ``[K]`` visits of each landmark.
+        max_merges: largest number of merges.
+        insert_ratio: how many times the squared distance of the closest pair a candidate must be away.
+        min_sq_dist: squared distance up to which two states are the same, rounding aside.
     """
-    book = _Book(x, allowed, centres, taken, mass)
-    same = max(apart, SAME * book.size)
-    while book.merges < most_merges and book.closest() <= same:
-        book.merge()
-    while (worst := float(book.distance.max())) > same:
-        candidate = int(book.distance.argmax())
-        if not book.free:
-            if book.merges == most_merges or worst <= ratio * book.closest():
+    codebook = _Codebook(x, mask, centers, used, visit_count)
+    tol = max(min_sq_dist, ROUNDING_TOL * codebook.mean_sq_length)
+    while codebook.merges < max_merges and codebook.closest_pair() <= tol:
+        codebook.merge()
+    while (farthest := float(codebook.sq_dist.max())) > tol:
+        candidate = int(codebook.sq_dist.argmax())
+        if not codebook.free:
+            if codebook.merges == max_merges or farthest <= insert_ratio * codebook.closest_pair():
                 break
-            book.merge()
-        book.place(candidate)
-    return Moves(book.source, book.into, book.taken, book.merges)
+            codebook.merge()
+        codebook.insert(candidate)
+    return CodebookUpdate(codebook.source, codebook.merged_into, codebook.used, codebook.merges)
 
 
-class _Book:
-    """The book while it changes; works on copies."""
+class _Codebook:
+    """The codebook while it changes; works on copies."""
 
-    def __init__(self, x: Tensor, allowed: Tensor, centres: Tensor, taken: Tensor, mass: Tensor) -> None:
-        candidates = allowed.sum().clamp_min(1)
-        anchor = (x * allowed.unsqueeze(1)).sum(0) / candidates
-        self.x, self.centres = x - anchor, centres - anchor
-        self.allowed, self.taken, self.mass, self.merges = allowed, taken.clone(), mass.clone(), 0
-        self.size = float((self.x.square().sum(-1) * allowed).sum() / candidates)
-        """Mean squared length of the candidates."""
-        self.into = torch.arange(len(centres), device=x.device)
-        self.source = torch.full_like(self.into, -1)
-        self.free = (~taken).nonzero().squeeze(1).tolist()[::-1]
-        self.label, distance = nearest(self.x, self.centres, taken)
-        self.distance = torch.where(allowed, distance, 0.0)
-        self.between = squared_distances(self.centres, self.centres).fill_diagonal_(torch.inf)
-        """Squared distances of the landmarks, worked out once and then row by row; inf at free places."""
-        self.between.masked_fill_(~taken, torch.inf).masked_fill_(~taken.unsqueeze(1), torch.inf)
+    def __init__(self, x: Tensor, mask: Tensor, centers: Tensor, used: Tensor, visit_count: Tensor) -> None:
+        candidates = mask.sum().clamp_min(1)
+        origin = (x * mask.unsqueeze(1)).sum(0) / candidates
+        self.x, self.centers = x - origin, centers - origin
+        self.mask, self.used, self.visit_count, self.merges = mask, used.clone(), visit_count.clone(), 0
+        self.mean_sq_length = float((self.x.square().sum(-1) * mask).sum() / candidates)
+        self.merged_into = torch.arange(len(centers), device=x.device)
+        self.source = torch.full_like(self.merged_into, -1)
+        self.free = (~used).nonzero().squeeze(1).tolist()[::-1]
+        self.label, sq_dist = nearest_landmark(self.x, self.centers, used)
+        self.sq_dist = torch.where(mask, sq_dist, 0.0)
+        """Squared distance of each candidate to its nearest landmark."""
+        self.pairs = squared_distances(self.centers, self.centers).fill_diagonal_(torch.inf)
+        """Squared distances of the landmarks, computed once and then row by row; inf at free slots."""
+        self.pairs.masked_fill_(~used, torch.inf).masked_fill_(~used.unsqueeze(1), torch.inf)
 
-    def closest(self) -> float:
+    def closest_pair(self) -> float:
         """Squared distance of the two nearest landmarks; inf if there are fewer."""
-        return float(self.between.min())
+        return float(self.pairs.min())
 
-    def place(self, candidate: int) -> None:
-        """Let a candidate into a free place."""
-        place = self.free.pop()
-        self.centres[place], self.source[place], self.taken[place] = self.x[candidate], candidate, True
-        distance = torch.where(self.allowed, (self.x - self.x[candidate]).square().sum(-1), 0.0)
-        closer = distance < self.distance
-        self.label = torch.where(closer, place, self.label)
-        self.distance = torch.where(closer, distance, self.distance)
-        row = (self.centres - self.centres[place]).square().sum(-1).masked_fill(~self.taken, torch.inf)
-        row[place] = torch.inf
-        self.between[place], self.between[:, place] = row, row
+    def insert(self, candidate: int) -> None:
+        """Insert a candidate into a free slot."""
+        slot = self.free.pop()
+        self.centers[slot], self.source[slot], self.used[slot] = self.x[candidate], candidate, True
+        sq_dist = torch.where(self.mask, (self.x - self.x[candidate]).square().sum(-1), 0.0)
+        closer = sq_dist < self.sq_dist
+        self.label = torch.where(closer, slot, self.label)
+        self.sq_dist = torch.where(closer, sq_dist, self.sq_dist)
+        row = (self.centers - self.centers[slot]).square().sum(-1).masked_fill(~self.used, torch.inf)
+        row[slot] = torch.inf
+        self.pairs[slot], self.pairs[:, slot] = row, row
 
     def merge(self) -> None:
-        """Merge the two nearest landmarks, and so free a place."""
-        first, second = divmod(int(self.between.argmin()), len(self.centres))
-        keep, leave = (first, second) if self.mass[first] >= self.mass[second] else (second, first)
-        self.mass[keep] += self.mass[leave]
-        self.mass[leave], self.taken[leave], self.source[leave] = 0, False, -1
-        self.into[self.into == leave] = keep
-        self.between[leave], self.between[:, leave] = torch.inf, torch.inf
-        self.free.append(leave)
+        """Merge the two nearest landmarks, which frees a slot."""
+        first, second = divmod(int(self.pairs.argmin()), len(self.centers))
+        keep, drop = (first, second) if self.visit_count[first] >= self.visit_count[second] else (second, first)
+        self.visit_count[keep] += self.visit_count[drop]
+        self.visit_count[drop], self.used[drop], self.source[drop] = 0, False, -1
+        self.merged_into[self.merged_into == drop] = keep
+        self.pairs[drop], self.pairs[:, drop] = torch.inf, torch.inf
+        self.free.append(drop)
         self.merges += 1
-        orphans = (self.label == leave).nonzero().squeeze(1)
-        self.label[orphans], distance = nearest(self.x[orphans], self.centres, self.taken)
-        self.distance[orphans] = torch.where(self.allowed[orphans], distance, 0.0)
+        orphans = (self.label == drop).nonzero().squeeze(1)
+        self.label[orphans], sq_dist = nearest_landmark(self.x[orphans], self.centers, self.used)
+        self.sq_dist[orphans] = torch.where(self.mask[orphans], sq_dist, 0.0)

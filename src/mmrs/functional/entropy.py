@@ -15,7 +15,7 @@ from mmrs.errors import InputError
 
 
 def visit_counts(labels: Tensor, num_states: int) -> Tensor:
-    """How often each state occurs, ``[..., L] -> [..., S]`` int64."""
+    """Number of visits of each state, ``[..., L] -> [..., S]`` int64."""
     _check_labels(labels, num_states)
     counts = torch.zeros(*labels.shape[:-1], num_states, dtype=torch.int64, device=labels.device)
     return counts.scatter_add_(-1, labels.long(), torch.ones_like(labels, dtype=torch.int64))
@@ -56,7 +56,7 @@ def plug_in_entropy(counts: Tensor) -> Tensor:
     It lies below the entropy of the sampled distribution, on average by about (S - 1)/2n after n independent
     visits.
     """
-    # Deviation: Eq. (7) averages log d with the true d, which nobody has; the estimate of Eq. (4) stands in.
+    # Deviation: Eq. (7) averages log d with the true d, which is unknown; the estimate of Eq. (4) stands in.
     c = counts.double()
     return shannon_entropy(c / c.sum(-1, keepdim=True).clamp_min(1.0))
 
@@ -78,7 +78,7 @@ def collision_probability(counts: Tensor) -> Tensor:
 
 
 def knn_entropy(points: Tensor, k: int = 3) -> Tensor:
-    """The k-nearest-neighbour estimate of differential entropy in nats, Eq. (19): ``[..., n, d] -> [...]``.
+    """The k-nearest-neighbor estimate of differential entropy in nats, Eq. (19): ``[..., n, d] -> [...]``.
 
     -inf where a point coincides with k others: the density there is unbounded.
     """
@@ -86,9 +86,9 @@ def knn_entropy(points: Tensor, k: int = 3) -> Tensor:
     if not 1 <= k < n:
         raise InputError(f"k must lie between 1 and {n - 1} for {n} points, got {k}.")
     x = points.double()
-    # The matrix-product shortcut of cdist cancels badly for close neighbours, the very ones we want.
+    # The matrix-product shortcut of cdist cancels badly for close neighbors, which are the ones needed.
     distance = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")  # [..., n, n]
-    radius = distance.kthvalue(k + 1, dim=-1).values  # [..., n]; the nearest "neighbour" is the point itself
+    radius = distance.kthvalue(k + 1, dim=-1).values  # [..., n]; the nearest "neighbor" is the point itself
     # Deviation: Eq. (19) has C_π ≈ 3.14159 without its exponent; the volume of the d-ball needs π^(d/2).
     log_ball = 0.5 * d * math.log(math.pi) - torch.lgamma(x.new_tensor(0.5 * d + 1.0))
     # Deviation: Eq. (19) averages T + 1 points with 1/T; n is the number of points. Its log k terms cancel.

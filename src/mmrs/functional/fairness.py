@@ -12,14 +12,17 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+_FIXED_POINT = 2.0**36
+"""c log c is summed as an integer in units of 2^-36, so that no sum depends on the order of its terms."""
+
 
 def jain_index(counts: Tensor) -> Tensor:
     """Jain's index of visit counts ``[..., S]``: (Σc)² / (S Σc²), Eq. (10); ``1/S`` where nothing was visited."""
     counts = counts.to(torch.int64)
-    return index_of(counts.sum(-1), counts.square().sum(-1), counts.shape[-1])
+    return jain_from_sums(counts.sum(-1), counts.square().sum(-1), counts.shape[-1])
 
 
-def index_of(visits: Tensor, square_sum: Tensor, k: int) -> Tensor:
+def jain_from_sums(visits: Tensor, square_sum: Tensor, k: int) -> Tensor:
     """J from n = Σc and q = Σc² over k states (Eq. 10), in float64; the least value 1/k before the first visit."""
     n, q = visits.double(), square_sum.double()
     return torch.where(visits > 0, n * n / (k * q.clamp_min(1.0)), torch.full_like(n, 1.0 / k))
@@ -32,25 +35,25 @@ def gain(before: Tensor, after: Tensor, gamma_g: float) -> Tensor:
 
 @dataclass(frozen=True)
 class VisitCurve:
-    """What is known at each visit along rows of visits, all ``[G, L]``; the visit itself included, but in `earlier`."""
+    """Counts at each visit along rows of visits, ``[G, L]``; they include the visit itself, except `earlier`."""
 
     earlier: Tensor
     """int64: how often the same state was counted before this visit."""
     counted: Tensor
     """bool: whether this visit counts."""
     segments: Tensor
-    """int64: number of the segment; counts start afresh with each, and carried counts belong to segment 0."""
+    """int64: index of the segment. Counts start at 0 with each; carried counts belong to segment 0."""
     carried: Tensor
     """``[G, k]`` int64: counts at the start of segment 0."""
 
     @cached_property
     def visits(self) -> Tensor:
-        """n: visits counted so far."""
+        """Number n of visits counted so far."""
         return self._running(torch.ones_like(self.earlier), self.carried)
 
     @cached_property
     def square_sum(self) -> Tensor:
-        """q = Σc², kept in O(1) per visit: a visit to a state seen c times adds 2c + 1."""
+        """q = Σc², in O(1) per visit: a visit to a state seen c times adds 2c + 1."""
         return self._running(2 * self.earlier + 1, self.carried.square())
 
     @cached_property
@@ -58,9 +61,9 @@ class VisitCurve:
         """States seen so far."""
         return self._running((self.earlier == 0).to(torch.int64), (self.carried > 0).to(torch.int64))
 
-    def index(self, k: int) -> Tensor:
+    def jain_index(self, k: int) -> Tensor:
         """The running J over k states, float64."""
-        return index_of(self.visits, self.square_sum, k)
+        return jain_from_sums(self.visits, self.square_sum, k)
 
     def entropy(self) -> Tensor:
         """The running plug-in entropy log n − Σ c log c / n, in nats; float64."""
@@ -80,12 +83,12 @@ def visit_curve(
     segments: Tensor | None = None,
     carried: Tensor | None = None,
 ) -> VisitCurve:
-    """Counts along rows of visits, each segment of a row starting afresh.
+    """Counts along rows of visits, starting at 0 with each segment of a row.
 
     Args:
         labels: ``[G, L]`` state or cluster of each visit, from 0.
         counted: ``[G, L]`` bool; a visit that is not counted leaves every count alone. Default: all count.
-        segments: ``[G, L]`` number of the segment (episode), not decreasing along a row. Default: all 0.
+        segments: ``[G, L]`` index of the segment (episode), not decreasing along a row. Default: all 0.
         carried: ``[G, k]`` int64 counts at the start of segment 0. Default: none.
     """
     counted = torch.ones_like(labels, dtype=torch.bool) if counted is None else counted
@@ -96,10 +99,6 @@ def visit_curve(
     else:
         earlier = earlier + carried.gather(1, labels) * (segments == 0)
     return VisitCurve(earlier, counted, segments, carried)
-
-
-_FIXED_POINT = 2.0**36
-"""c log c is summed as an integer in units of 2^-36, so that no sum depends on the order of its terms."""
 
 
 def _c_log_c(counts: Tensor) -> Tensor:

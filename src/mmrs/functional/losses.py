@@ -1,4 +1,4 @@
-"""Losses and novelty scores of the paper, one value a state or transition; averaging is the caller's."""
+"""Losses and novelty scores of the paper, one value per state or transition. The caller averages."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def gaussian_kl(mean: Tensor, log_variance: Tensor) -> Tensor:
 def vae_loss(x: Tensor, reconstruction: Tensor, mean: Tensor, log_variance: Tensor, decoder_variance: float) -> Tensor:
     """Negative ELBO of a Gaussian decoder, ``[B]`` (Eq. 15).
 
-    # Deviation: Eq. (15) "minimises" the ELBO itself; the negative is what can be minimised.
+    # Deviation: Eq. (15) "minimizes" the ELBO itself; the negative is what can be minimized.
     """
     error = (x - reconstruction).square().flatten(1).sum(-1)
     return gaussian_kl(mean, log_variance) + 0.5 * error / decoder_variance
 
 
 def novelty(x: Tensor, reconstruction: Tensor, *, average: bool) -> Tensor:
-    """N(s) = ½‖Λ(s) − Λ(ŝ)‖² of normalised states, ``[B]`` (Eq. 16).
+    """N(s) = ½‖Λ(s) − Λ(ŝ)‖² of normalized states, ``[B]`` (Eq. 16).
 
     # Deviation: `average` divides by the size of the observation. Summed over the 28,224 numbers of an Atari
     # observation N starts near 10,000, which drowns a clipped reward; the mean starts at 0.2 to 0.4.
@@ -36,10 +36,10 @@ def forward_loss(predicted: Tensor, embedding: Tensor) -> Tensor:
     return (predicted - embedding).square().sum(-1)
 
 
-def choice_loss(logits: Tensor, numbers: Tensor, choices: tuple[int, ...]) -> Tensor:
-    """Cross entropy of discrete actions ``[B, len(choices)]``, summed over the choices: L_inv of Eq. (21)."""
-    parts = torch.split(logits, list(choices), 1)
-    losses = [nnf.cross_entropy(part, numbers[:, i], reduction="none") for i, part in enumerate(parts)]
+def categorical_loss(logits: Tensor, actions: Tensor, nvec: tuple[int, ...]) -> Tensor:
+    """Cross entropy of discrete actions ``[B, len(nvec)]``, summed over the components: L_inv of Eq. (21)."""
+    parts = torch.split(logits, list(nvec), 1)
+    losses = [nnf.cross_entropy(part, actions[:, i], reduction="none") for i, part in enumerate(parts)]
     return torch.stack(losses).sum(0)
 
 
@@ -54,19 +54,19 @@ def distillation_error(predicted: Tensor, target: Tensor) -> Tensor:
 
 
 def clipped_policy_loss(ratio: Tensor, advantage: Tensor, clip: float) -> tuple[Tensor, Tensor]:
-    """``-min(r A, clip(r) A)`` and its slope by the log probability, each ``[B]``."""
+    """``-min(r A, clip(r) A)`` and its gradient by the log probability, each ``[B]``."""
     gained = ratio * advantage
     bounded = ratio.clamp(1.0 - clip, 1.0 + clip) * advantage
     return -torch.minimum(gained, bounded), torch.where(gained <= bounded, -gained, 0.0)
 
 
 def clipped_value_loss(values: Tensor, old: Tensor, returns: Tensor, clip: float | None) -> tuple[Tensor, Tensor]:
-    """Half the squared error of values ``[B, heads]``, the larger of a free and a bounded move, and its slope."""
+    """Half the squared error of values ``[B, heads]``, the larger of a free and a bounded move, and its gradient."""
     error = values - returns
     if clip is None:
         return 0.5 * error.square(), error
     bounded = old + (values - old).clamp(-clip, clip) - returns
     free = error.abs() >= bounded.abs()
     # A bounded value does not move; where the bound does not bind, both errors are one.
-    slope = torch.where(free | ((values - old).abs() <= clip), error, 0.0)
-    return 0.5 * torch.where(free, error, bounded).square(), slope
+    gradient = torch.where(free | ((values - old).abs() <= clip), error, 0.0)
+    return 0.5 * torch.where(free, error, bounded).square(), gradient

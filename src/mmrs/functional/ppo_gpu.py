@@ -1,4 +1,4 @@
-"""PPO's slopes and Adam's step on a GPU, a kernel each: as calls of torch they are ninety that wait in line."""
+"""PPO's gradients and Adam's step on a GPU, one kernel each: as calls of torch they are ninety in sequence."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from mmrs.functional.triton_kernels import triton_kernels
+from mmrs.functional.clustering_triton import triton_kernels
 
 ROWS, BLOCK = 16, 1024
 """Transitions and weights of one program: enough programs to keep the GPU busy."""
-MOST_ACTIONS = 1024
-"""Of which a program still holds all its rows."""
+MAX_ACTIONS = 1024
+"""Actions of which a program still holds all its rows."""
 
 
 class OldPolicy(NamedTuple):
-    """What an update learns from, of B transitions: actions of one choice, and what was known when acting."""
+    """Training data of B transitions: actions of one component, and the old policy's log probabilities and values."""
 
     actions: Tensor
     log_prob: Tensor
@@ -26,7 +26,7 @@ class OldPolicy(NamedTuple):
     advantages: Tensor
 
 
-def choice_slopes(
+def ppo_gradients(
     logits: Tensor,
     values: Tensor,
     old: OldPolicy,
@@ -37,29 +37,31 @@ def choice_slopes(
     entropy_weight: float,
     value_weight: float,
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Slopes of the mean objective by logits ``[b, A]`` and values ``[b, heads]`` of the transitions in `index`.
+    """Gradients of the mean objective by logits ``[b, A]`` and values ``[b, heads]`` of the transitions in `index`.
 
     The third are policy loss, value loss, entropy, KL and whether the ratio was clipped, ``[5, b]``. None where the
     kernel cannot be had.
     """
     kernels, (batch, width), heads = triton_kernels("ppo_triton"), logits.shape, values.shape[1]
-    if kernels is None or width > MOST_ACTIONS:
+    if kernels is None or width > MAX_ACTIONS:
         return None
-    by_logits, by_values, told = (logits.new_empty(shape) for shape in ((batch, width), (batch, heads), (5, batch)))
+    grad_logits, grad_values, metrics = (
+        logits.new_empty(shape) for shape in ((batch, width), (batch, heads), (5, batch))
+    )
     room = max(16, 1 << (width - 1).bit_length())
     bound = math.inf if value_clip is None else value_clip
-    numbers = (clip, bound, -entropy_weight, value_weight)
-    kernels.choice_slopes[(-(-batch // ROWS),)](
-        logits, values, index, *(part.contiguous() for part in old), by_logits, by_values, told,
-        batch, width, logits.stride(0), values.stride(0), *numbers, heads, ROWS, room,
+    weights = (clip, bound, -entropy_weight, value_weight)
+    kernels.ppo_gradients[(-(-batch // ROWS),)](
+        logits, values, index, *(part.contiguous() for part in old), grad_logits, grad_values, metrics,
+        batch, width, logits.stride(0), values.stride(0), *weights, heads, ROWS, room,
     )  # fmt: skip
-    return by_logits, by_values, told
+    return grad_logits, grad_values, metrics
 
 
 def clipped_adam(weights: Tensor, optimizer: torch.optim.Adam, max_norm: float) -> Tensor | None:
     """Adam's step on a vector with its gradient scaled down to a norm; returns the norm it had.
 
-    None where the kernel cannot be had, or the optimiser has nothing to go on from yet.
+    None where the kernel cannot be had, or the optimizer has no state yet.
     """
     kernels, state = triton_kernels("ppo_triton"), optimizer.state.get(weights)
     if kernels is None or not state:

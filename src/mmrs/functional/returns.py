@@ -1,9 +1,14 @@
-"""Advantages: generalised advantage estimation that tells termination from truncation and skips dummy steps."""
+"""Advantages and returns: linear recurrences along time, without a loop over steps."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+
+_BLOCK_STEPS = 128
+_BLOCK_ELEMENTS = 2**22
+"""Bounds of a block of steps that is solved at once by a [t, u] product. With restarts the product is [t, u, N], so
+many columns shrink the block."""
 
 
 def gae(
@@ -17,13 +22,13 @@ def gae(
     lam: float,
     valid: Tensor | None = None,
 ) -> Tensor:
-    """Generalised advantage estimates ``[T, N]`` (Schulman et al. 2016); returns are ``advantage + value``.
+    """Generalized advantage estimates ``[T, N]`` (Schulman et al. 2016); returns are ``advantage + value``.
 
-    A terminal state is worth nothing; a truncated step is bootstrapped from the value of the true last state; the
-    trace stops at both. Steps that are not valid get 0 and stop the trace too.
+    A terminal state has value 0. A truncated step is bootstrapped from the value of the true last state. The trace
+    stops at both. Steps that are not valid get 0 and stop the trace too.
 
     Args:
-        reward: ``[T, N]``, extrinsic and intrinsic already added: whatever is not in it cannot reach the policy.
+        reward: ``[T, N]``, the sum of extrinsic and intrinsic reward.
         value: ``[T, N]`` V(s_t).
         next_value: ``[T, N]`` V(s_{t+1}) of the true successor, before any reset.
         terminated: ``[T, N]`` bool.
@@ -39,11 +44,6 @@ def gae(
         stop = stop | ~valid
     backwards = linear_recurrence(error.flip(0), gamma * lam, torch.zeros_like(error[0]), stop.flip(0))
     return backwards.flip(0).to(error.dtype)
-
-
-_BLOCK_STEPS = 128
-_BLOCK_ELEMENTS = 2**22
-"""A block of steps is solved at once by a [t, u] product; with restarts it is [t, u, N], so many rows shrink it."""
 
 
 def linear_recurrence(x: Tensor, decay: float, initial: Tensor, restart: Tensor | None = None) -> Tensor:
@@ -66,10 +66,10 @@ def linear_recurrence(x: Tensor, decay: float, initial: Tensor, restart: Tensor 
         if restart is None:
             y = weight @ part
         else:
-            piece = restart[start : start + block].to(torch.int64).cumsum(0)  # [t, N]: pieces between restarts
-            same = piece.unsqueeze(1) == piece.unsqueeze(0)  # [t, u, N]
+            segment = restart[start : start + block].to(torch.int64).cumsum(0)  # [t, N]: restarts so far
+            same = segment.unsqueeze(1) == segment.unsqueeze(0)  # [t, u, N]
             y = (weight.unsqueeze(2) * same * part.unsqueeze(0)).sum(1)
-            from_carry = from_carry * (piece == 0)
+            from_carry = from_carry * (segment == 0)
         blocks.append(y + from_carry * carry)
         carry = blocks[-1][-1]
     return torch.cat(blocks)

@@ -9,24 +9,24 @@ from torch import Tensor, nn
 from torch.nn import functional as nnf
 
 from mmrs.functional.distributions import (
-    choice_log_prob,
-    choice_slope,
+    categorical_gradient,
+    categorical_log_prob,
+    gaussian_gradient,
     gaussian_log_prob,
-    gaussian_slope,
     gumbel,
-    sample_choices,
+    sample_categorical,
 )
 from mmrs.nets.cuda_graphs import to_device
 from mmrs.nets.dense import DenseViews, TanhLayers
-from mmrs.nets.encoders import PIXEL_SCALE, orthogonal
-from mmrs.nets.space_to_depth import block_kernel, divides, image_blocks
-from mmrs.nets.vjp import add_gradient, with_pull
+from mmrs.nets.encoders import PIXEL_SCALE, orthogonal_init
+from mmrs.nets.space_to_depth import is_divisible, space_to_depth, space_to_depth_kernel
+from mmrs.nets.vjp import add_gradient, with_vjp
 from mmrs.spaces import ActionSpec, ObservationSpec
 
-PullBoth = Callable[[Tensor, Tensor], object]
-"""As `Pull`, from the slopes by two outputs."""
-WithPull = Callable[[Tensor], tuple[Tensor, Tensor, PullBoth]]
-"""From network input to distribution parameters, values and the way back."""
+JointVJP = Callable[[Tensor, Tensor], object]
+"""`VJP` from the gradients by two outputs."""
+ForwardWithVJP = Callable[[Tensor], tuple[Tensor, Tensor, JointVJP]]
+"""From network input to distribution parameters, values and their VJP."""
 
 
 class ActorCritic(nn.Module):
@@ -42,19 +42,19 @@ class ActorCritic(nn.Module):
         self.is_image = observation.kind == "image"
         if self.is_image:
             self.trunk: nn.Module = ConvTrunk(observation)
-            self.policy: nn.Module = orthogonal(nn.Linear(512, action.size), gain=0.01)
-            self.value: nn.Module = orthogonal(nn.Linear(512, value_heads), gain=1.0)
+            self.policy: nn.Module = orthogonal_init(nn.Linear(512, action.size), gain=0.01)
+            self.value: nn.Module = orthogonal_init(nn.Linear(512, value_heads), gain=1.0)
         else:
             self.trunk = nn.Identity()
             self.policy = _tanh_layers(observation.size, action.size, gain=0.01)
             self.value = _tanh_layers(observation.size, value_heads, gain=1.0)
-        # Unstated: the spread of the Gaussian; state-independent and starting at 1, as in the cited code.
-        self.log_std = nn.Parameter(torch.zeros(action.size), requires_grad=not action.choices)
+        # Unstated: the std of the Gaussian; state-independent and starting at 1, as in the cited code.
+        self.log_std = nn.Parameter(torch.zeros(action.size), requires_grad=not action.nvec)
 
     def features(self, obs: Tensor) -> Tensor:
-        """Network input of raw observations ``[B, *obs]``; images on a GPU in blocks."""
-        if self.is_image and obs.is_cuda and divides(*self.observation.image_size):
-            return image_blocks(self.observation.images(obs))
+        """Network input of raw observations ``[B, *obs]``; images on a GPU after `space_to_depth`."""
+        if self.is_image and obs.is_cuda and is_divisible(*self.observation.image_size):
+            return space_to_depth(self.observation.images(obs))
         return self.observation.features(obs)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -63,64 +63,64 @@ class ActorCritic(nn.Module):
         return self.policy(x), self.value(x)
 
     def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """What `sample` takes for actions of some shape, ``[*shape, A]``: drawn on the CPU, on the network's device."""
+        """Noise ``[*shape, A]`` for `sample`: drawn on the CPU, moved to the network's device."""
         whole, device = (*shape, self.action.size), self.log_std.device
-        if self.action.choices:
+        if self.action.nvec:
             return gumbel(to_device(torch.rand(whole, generator=generator), device))
         return to_device(torch.randn(whole, generator=generator), device)
 
     def sample(self, parameters: Tensor, noise: Tensor) -> Tensor:
-        """Actions ``[B, ...]``: choices from 0, or numbers; `noise` is Gumbel for choices and normal for numbers."""
-        if self.action.choices:
-            return sample_choices(parameters, noise, self.action.choices)
+        """Actions ``[B, ...]``: categorical ones from 0 (`noise` is Gumbel), or Gaussian ones (`noise` is normal)."""
+        if self.action.nvec:
+            return sample_categorical(parameters, noise, self.action.nvec)
         return parameters + self.log_std.exp() * noise
 
     def mode(self, parameters: Tensor) -> Tensor:
-        """The likeliest actions."""
+        """The most likely actions."""
         return self.sample(parameters, torch.zeros_like(parameters))
 
     def log_prob(self, parameters: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Log probability and entropy, each ``[B]``, of actions as `sample` gives them."""
-        if self.action.choices:
-            return choice_log_prob(parameters, actions, self.action.choices)
+        if self.action.nvec:
+            return categorical_log_prob(parameters, actions, self.action.nvec)
         return gaussian_log_prob(parameters, self.log_std, actions)
 
-    def with_pull(self, x: Tensor) -> tuple[Tensor, Tensor, PullBoth]:
-        """As `forward`, with the way back from a loss' slopes by parameters and values to all weights."""
-        both, pull = with_pull(lambda x: torch.cat(self(x), 1).float(), x)
+    def with_vjp(self, x: Tensor) -> tuple[Tensor, Tensor, JointVJP]:
+        """As `forward`, with a function from dL/dparameters and dL/dvalues to the gradients of all weights."""
+        both, vjp = with_vjp(lambda x: torch.cat(self(x), 1).float(), x)
         parameters, values = both.split([self.action.size, self.value_heads], 1)
-        return parameters, values, lambda p, v: pull(torch.cat([p, v], 1))
+        return parameters, values, lambda p, v: vjp(torch.cat([p, v], 1))
 
-    def prepared(self) -> WithPull:
-        """`with_pull` for the steps of one update: on a CPU sooner for vectors, whose gradients it overwrites.
+    def prepared(self) -> ForwardWithVJP:
+        """`with_vjp` for the steps of one update: faster for vectors on a CPU, where it overwrites the gradients.
 
-        Weights and gradients must exist and stay in their places meanwhile.
+        Weights and gradients must exist and keep their memory meanwhile.
         """
         if self.is_image or self.log_std.device.type != "cpu":
-            return self.with_pull
+            return self.with_vjp
         policy, value = (DenseViews(list(part)) for part in (self.policy, self.value))  # type: ignore[call-overload]
 
-        def dense_with_pull(x: Tensor) -> tuple[Tensor, Tensor, PullBoth]:
-            decided, judged = policy.values(x.numpy()), value.values(x.numpy())
+        def dense_with_vjp(x: Tensor) -> tuple[Tensor, Tensor, JointVJP]:
+            policy_out, value_out = policy.values(x.numpy()), value.values(x.numpy())
 
-            def pull(by_parameters: Tensor, by_values: Tensor) -> None:
-                policy.pull(decided, by_parameters.numpy())
-                value.pull(judged, by_values.numpy())
+            def vjp(grad_parameters: Tensor, grad_values: Tensor) -> None:
+                policy.vjp(policy_out, grad_parameters.numpy())
+                value.vjp(value_out, grad_values.numpy())
 
-            return torch.from_numpy(decided[-1]), torch.from_numpy(judged[-1]), pull
+            return torch.from_numpy(policy_out[-1]), torch.from_numpy(value_out[-1]), vjp
 
-        return dense_with_pull
+        return dense_with_vjp
 
-    def pull_log_prob(self, parameters: Tensor, actions: Tensor, by_log_prob: Tensor, by_entropy: float) -> Tensor:
-        """A loss' slope by the parameters, from those by log probability ``[B]`` and by entropy (one number).
+    def vjp_log_prob(self, parameters: Tensor, actions: Tensor, grad_log_prob: Tensor, grad_entropy: float) -> Tensor:
+        """Gradient by the parameters, from those by log probability ``[B]`` and by entropy (a scalar).
 
-        The spread of a Gaussian is a weight itself: the slope by it is added to its gradient.
+        The std of a Gaussian is a weight itself: the gradient by it is added to its `grad`.
         """
-        if self.action.choices:
-            return choice_slope(parameters, actions, self.action.choices, by_log_prob, by_entropy)
-        by_mean, by_spread = gaussian_slope(parameters, self.log_std, actions, by_log_prob, by_entropy)
-        add_gradient(self.log_std, by_spread)
-        return by_mean
+        if self.action.nvec:
+            return categorical_gradient(parameters, actions, self.action.nvec, grad_log_prob, grad_entropy)
+        grad_mean, grad_std = gaussian_gradient(parameters, self.log_std, actions, grad_log_prob, grad_entropy)
+        add_gradient(self.log_std, grad_std)
+        return grad_mean
 
 
 class ConvTrunk(nn.Module):
@@ -128,12 +128,12 @@ class ConvTrunk(nn.Module):
 
     def __init__(self, observation: ObservationSpec) -> None:
         super().__init__()
-        self.first = orthogonal(nn.Conv2d(observation.channels, 32, 8, stride=4))
-        self.second = orthogonal(nn.Conv2d(32, 64, 4, stride=2))
-        self.third = orthogonal(nn.Conv2d(64, 32, 3, stride=1))
+        self.first = orthogonal_init(nn.Conv2d(observation.channels, 32, 8, stride=4))
+        self.second = orthogonal_init(nn.Conv2d(32, 64, 4, stride=2))
+        self.third = orthogonal_init(nn.Conv2d(64, 32, 3, stride=1))
         with torch.no_grad():
             features = self._convolve(torch.zeros(1, observation.channels, *observation.image_size)).shape[1]
-        self.dense = orthogonal(nn.Linear(features, 512))
+        self.dense = orthogonal_init(nn.Linear(features, 512))
 
     def _convolve(self, x: Tensor) -> Tensor:
         # The pixels' 1/255 is folded into the first kernel, which saves a pass over the images.
@@ -141,7 +141,7 @@ class ConvTrunk(nn.Module):
         if x.shape[1] == self.first.in_channels:
             x = convolve_relu(x, kernel, self.first.bias, stride=4)
         else:
-            x = convolve_relu(x, block_kernel(kernel), self.first.bias, stride=1)
+            x = convolve_relu(x, space_to_depth_kernel(kernel), self.first.bias, stride=1)
         x = convolve_relu(x, self.second.weight, self.second.bias, stride=2)
         return convolve_relu(x, self.third.weight, self.third.bias, stride=1).flatten(1)
 
@@ -151,7 +151,7 @@ class ConvTrunk(nn.Module):
 
 
 def convolve_relu(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int) -> Tensor:
-    """``relu(conv(x))``; acting on a GPU in one kernel where there would be three: then latency is all that counts."""
+    """``relu(conv(x))``; one kernel in place of three while acting on a GPU, where latency decides."""
     if x.is_cuda and x.dtype == weight.dtype and not torch.is_grad_enabled() and not torch.is_autocast_enabled("cuda"):
         return torch.cudnn_convolution_relu(x, weight, bias, (stride, stride), (0, 0), (1, 1), 1)
     return nnf.relu_(nnf.conv2d(x, weight, bias, stride))
@@ -159,9 +159,9 @@ def convolve_relu(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int) -
 
 def _tanh_layers(size: int, out: int, gain: float) -> TanhLayers:
     return TanhLayers(
-        orthogonal(nn.Linear(size, 64)),
+        orthogonal_init(nn.Linear(size, 64)),
         nn.Tanh(),
-        orthogonal(nn.Linear(64, 64)),
+        orthogonal_init(nn.Linear(64, 64)),
         nn.Tanh(),
-        orthogonal(nn.Linear(64, out), gain=gain),
+        orthogonal_init(nn.Linear(64, out), gain=gain),
     )

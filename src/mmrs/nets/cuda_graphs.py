@@ -1,4 +1,4 @@
-"""Work on a GPU as captured graphs: one launch in place of hundreds. On the CPU the same code simply runs."""
+"""CUDA graphs and host memory for a GPU: one launch in place of hundreds. On the CPU the same code simply runs."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-EAGER_CALLS = 3
-"""Real calls before the capture, which libraries and the allocator need to settle."""
+WARMUP_CALLS = 3
+"""Eager calls before the capture. Libraries and the allocator need them to settle."""
 
-MOST_GRAPHS = 8
-"""Sets of shapes that get a graph. Each holds all its memory for good, so that ever new shapes would use it up."""
+MAX_GRAPHS = 8
+"""Sets of shapes that get a graph. Each graph keeps all its memory, so that ever new shapes would exhaust it."""
 
 
-class Captured:
-    """A function of tensors that is replayed as one CUDA graph once it was called a few times with these shapes.
+class CudaGraphed:
+    """A function of tensors, replayed as one CUDA graph after a few calls with the same shapes.
 
-    The function may change tensors it holds (weights, moments, buffers), must not ask the GPU for a value, and must
-    always do the same for the same shapes. Its output is overwritten by the next call of the same shapes.
+    The function may change tensors it holds (weights, moments, buffers). It must not read a value back from the GPU,
+    and must do the same operations for the same shapes. The next call with the same shapes overwrites the output.
     """
 
     def __init__(
@@ -29,17 +29,18 @@ class Captured:
         function: Callable[..., Any],
         *,
         device: torch.device | None = None,
-        urgent: bool = False,
-        coarse: bool = False,
+        high_priority: bool = False,
+        allow_tf32: bool = False,
     ) -> None:
         """Args:
         function: of tensors, or of none if `device` is given; returns a tensor or a tuple of them.
         device: where the function works; None: where its first input is.
-        urgent: go before the work of other streams that waits on the GPU.
-        coarse: let products round their factors to TF32, as torch's convolutions do anyway, and take whichever
-            convolution proves fastest here. Not where small differences of large numbers count.
+        high_priority: run before the work of other streams that waits on the GPU.
+        allow_tf32: let matrix products round their factors to TF32, as torch's convolutions do anyway, and benchmark
+            the convolutions. Not where small differences of large numbers matter.
         """
-        self.function, self.device, self.urgent, self.coarse = function, device, urgent, coarse
+        self.function, self.device = function, device
+        self.high_priority, self.allow_tf32 = high_priority, allow_tf32
         self._calls: dict[Any, int] = {}
         self._graphs: dict[Any, tuple[Any, tuple[Tensor, ...], Any]] = {}
 
@@ -48,61 +49,35 @@ class Captured:
         if (self.device or inputs[0].device).type != "cuda":
             return self.function(*inputs)
         shapes = tuple((x.shape, x.dtype, x.stride()) for x in inputs)
-        if self._calls.setdefault(shapes, 0) < EAGER_CALLS:
+        if self._calls.setdefault(shapes, 0) < WARMUP_CALLS:
             self._calls[shapes] += 1
-            with _numerics(self.coarse):
-                # Copies, as the graph will read: kernels compiled for where they lie must be there before the capture.
-                return _aside(self.function, _copies(inputs))
-        if shapes not in self._graphs and len(self._graphs) >= MOST_GRAPHS:
-            with _numerics(self.coarse):
+            with _matmul_precision(self.allow_tf32):
+                # Copies, as the graph will read: kernels compiled for this memory layout must exist before the capture.
+                return _on_side_stream(self.function, _copies(inputs))
+        if shapes not in self._graphs and len(self._graphs) >= MAX_GRAPHS:
+            with _matmul_precision(self.allow_tf32):
                 return self.function(*inputs)
         if shapes not in self._graphs:
-            with _numerics(self.coarse):
+            with _matmul_precision(self.allow_tf32):
                 self._graphs[shapes] = self._capture(inputs)
-        graph, held, output = self._graphs[shapes]
-        for place, value in zip(held, inputs, strict=True):
-            place.copy_(value, non_blocking=True)
+        graph, buffers, output = self._graphs[shapes]
+        for buffer, value in zip(buffers, inputs, strict=True):
+            buffer.copy_(value, non_blocking=True)
         graph.replay()
         return output
 
     def _capture(self, inputs: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...], Any]:
-        held = _copies(inputs)
+        buffers = _copies(inputs)
         graph = torch.cuda.CUDAGraph()
         # Kernels of a graph keep the priority of the stream that they were captured on.
-        with torch.cuda.graph(graph, stream=torch.cuda.Stream(priority=-1) if self.urgent else None):
-            output = self.function(*held)
-        return graph, held, output
+        with torch.cuda.graph(graph, stream=torch.cuda.Stream(priority=-1) if self.high_priority else None):
+            output = self.function(*buffers)
+        return graph, buffers, output
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Captured:
+    def __deepcopy__(self, memo: dict[int, Any]) -> CudaGraphed:
         """A copy captures anew: graphs are bound to the tensors of the original."""
         copied = deepcopy(self.function, memo)
-        return Captured(copied, device=self.device, urgent=self.urgent, coarse=self.coarse)
-
-
-@contextmanager
-def _numerics(coarse: bool) -> Iterator[None]:
-    """Which kernels are taken inside; what a graph has captured stays."""
-    kept = (torch.backends.cudnn.benchmark, torch.backends.cuda.matmul.allow_tf32)
-    if coarse:
-        torch.backends.cudnn.benchmark = torch.backends.cuda.matmul.allow_tf32 = True
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.benchmark, torch.backends.cuda.matmul.allow_tf32 = kept
-
-
-def _copies(inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    return tuple(x.clone(memory_format=torch.preserve_format) for x in inputs)
-
-
-def _aside(function: Callable[..., Any], inputs: tuple[Tensor, ...]) -> Any:
-    """Call on a stream of its own, as must be before a capture."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        output = function(*inputs)
-    torch.cuda.current_stream().wait_stream(stream)
-    return output
+        return CudaGraphed(copied, device=self.device, high_priority=self.high_priority, allow_tf32=self.allow_tf32)
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
@@ -126,37 +101,40 @@ def to_device(values: Tensor, device: torch.device) -> Tensor:
     return values.pin_memory().to(device, non_blocking=True)
 
 
-def seen_from(device: torch.device, values: Tensor) -> Tensor:
+def device_view_of_pinned(device: torch.device, values: Tensor) -> Tensor:
     """Values of the host as a tensor of the device. On a GPU it is the same memory, which must be pinned.
 
-    Kernels then read and write the host in place (`copy_words`): for the few bytes of an action, and the few thousand
-    that it is chosen from, that is several times sooner than a transfer, which wakes an engine of its own.
+    Kernels then read and write host memory directly (`copy_raw`). For the few bytes of an action and the few thousand
+    bytes of its observation that is several times faster than a transfer, which starts a separate copy engine.
     """
     if device.type != "cuda":
         return values
-    seen: Tensor = torch.as_tensor(_Mapped(values), device=device)
-    return seen
+    view: Tensor = torch.as_tensor(_PinnedView(values), device=device)
+    return view
 
 
-def fetched(seen: Tensor) -> Tensor:
-    """What `seen_from` shows, in the device's own memory; on the host it is there already."""
-    if not seen.is_cuda:
-        return seen
-    own = torch.empty_like(seen)
-    copy_words(seen, own)
-    return own
+def to_device_memory(view: Tensor) -> Tensor:
+    """The values of a `device_view_of_pinned` in the device's own memory; on the host they are there already."""
+    if not view.is_cuda:
+        return view
+    copy = torch.empty_like(view)
+    copy_raw(view, copy)
+    return copy
 
 
-def copy_words(source: Tensor, place: Tensor) -> None:
+def copy_raw(source: Tensor, target: Tensor) -> None:
     """Copy bit by bit between tensors of one device, shape and type; on a GPU always by a kernel."""
     if source.is_cuda:
-        torch.bitwise_or(as_words(source), 0, out=as_words(place))
+        torch.bitwise_or(as_words(source), 0, out=as_words(target))
     else:
-        place.copy_(source)
+        target.copy_(source)
 
 
 def as_words(values: Tensor, leading: int = 1) -> Tensor:
-    """The same memory, all but the leading axes as one of words, the longest that fit: each is written at once."""
+    """The same memory, with all but the leading axes as one axis of the longest words that fit.
+
+    The GPU writes each word in one piece.
+    """
     flat = values.view(*values.shape[:leading], -1).view(torch.uint8)
     for word in (torch.int64, torch.int32):
         if flat.shape[-1] % word.itemsize == 0:
@@ -164,8 +142,34 @@ def as_words(values: Tensor, leading: int = 1) -> Tensor:
     return flat
 
 
-class _Mapped:
-    """Pinned memory in the words of the CUDA array interface: under unified addressing a GPU uses the same address."""
+@contextmanager
+def _matmul_precision(allow_tf32: bool) -> Iterator[None]:
+    """Choose which kernels are picked inside. A graph that is captured already keeps its kernels."""
+    kept = (torch.backends.cudnn.benchmark, torch.backends.cuda.matmul.allow_tf32)
+    if allow_tf32:
+        torch.backends.cudnn.benchmark = torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark, torch.backends.cuda.matmul.allow_tf32 = kept
+
+
+def _copies(inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return tuple(x.clone(memory_format=torch.preserve_format) for x in inputs)
+
+
+def _on_side_stream(function: Callable[..., Any], inputs: tuple[Tensor, ...]) -> Any:
+    """Call on a separate stream, as is required before a capture."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        output = function(*inputs)
+    torch.cuda.current_stream().wait_stream(stream)
+    return output
+
+
+class _PinnedView:
+    """Pinned memory as a CUDA array interface: under unified addressing a GPU uses the same address."""
 
     def __init__(self, values: Tensor) -> None:
         assert values.is_pinned() and values.is_contiguous(), "only pinned memory has an address on the GPU"

@@ -1,4 +1,4 @@
-"""Dense layers with Tanh, and their gradient by hand: on a CPU small networks wait for bookkeeping, not arithmetic."""
+"""Dense layers with Tanh and their gradient in NumPy: on a CPU small networks spend their time in bookkeeping."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 Values = NDArray[Any]
-MANY_WEIGHTS = 2**16
-"""Weights of a layer from which on torch's product is the faster one: the heads of the VAE have twice as many."""
+MIN_TORCH_WEIGHTS = 2**16
+"""Weights of a layer above which torch's product is the faster one: the heads of the VAE have twice as many."""
 
 
 class TanhLayers(nn.Sequential):
-    """`nn.Sequential` of dense layers and Tanh: same weights, names and results, sooner where no graph is wanted."""
+    """`nn.Sequential` of dense layers and Tanh: same weights, names and results, faster without autograd."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Output of the last layer for ``[B, size]`` inputs."""
@@ -34,9 +34,9 @@ def dense(x: Tensor, layers: Sequence[nn.Module]) -> Tensor:
 
 
 class DenseViews:
-    """Dense layers as a CPU trains them: NumPy's views of weights and gradients, whose calls cost a third of torch's.
+    """Dense layers for training on a CPU: NumPy views of weights and gradients, whose calls cost a third of torch's.
 
-    Made for the steps of one update: they follow weights and gradients for as long as those stay in their places.
+    Made for the steps of one update: valid for as long as weights and gradients keep their memory.
     """
 
     def __init__(self, layers: Sequence[nn.Module]) -> None:
@@ -62,30 +62,30 @@ class DenseViews:
             values.append(np.tanh(out, out=out) if squashed else out)
         return values
 
-    def pull(self, values: list[Values], slope: Values, *, to_input: bool = False) -> Values:
-        """From a loss' slope by the output to the gradients of all weights, which are overwritten.
+    def vjp(self, values: list[Values], gradient: Values, *, to_input: bool = False) -> Values:
+        """From dL/doutput to the gradients of all weights, which are overwritten.
 
-        Returns the slope by the input if it is wanted.
+        Returns dL/dinput if it is wanted.
         """
         for i in reversed(range(len(self._weights))):
             if self._squashed[i]:
-                slope = slope * (1.0 - values[i + 1] * values[i + 1])
-            by_weight, by_bias = self._gradients[i]
-            np.matmul(slope.T, values[i], out=by_weight)
-            np.add.reduce(slope, 0, out=by_bias)
+                gradient = gradient * (1.0 - values[i + 1] * values[i + 1])
+            grad_weight, grad_bias = self._gradients[i]
+            np.matmul(gradient.T, values[i], out=grad_weight)
+            np.add.reduce(gradient, 0, out=grad_bias)
             if i or to_input:
-                slope = slope @ self._weights[i]
-        return slope
+                gradient = gradient @ self._weights[i]
+        return gradient
 
 
 def _applied(weight: Tensor, bias: Tensor) -> Callable[[Values], Values]:
     """The layer as a function. For many weights torch's product takes a fifth less time (batches of 64)."""
-    if weight.numel() >= MANY_WEIGHTS:
+    if weight.numel() >= MIN_TORCH_WEIGHTS:
         return lambda x: torch.addmm(bias, torch.from_numpy(x), weight.t()).numpy()
-    few, added = weight.numpy().T, bias.numpy()
+    transposed, added = weight.numpy().T, bias.numpy()
 
     def apply(x: Values) -> Values:
-        out: Values = x @ few
+        out: Values = x @ transposed
         out += added
         return out
 
@@ -93,5 +93,5 @@ def _applied(weight: Tensor, bias: Tensor) -> Callable[[Values], Values]:
 
 
 def _gradient(weight: Tensor) -> Values:
-    assert weight.grad is not None, "the gradient's place must exist"
+    assert weight.grad is not None, "the gradient must exist"
     return weight.grad.numpy()

@@ -1,4 +1,4 @@
-"""Training the VAE of vectors on a CPU: what `VAE.backward` does, in NumPy's cheaper calls and with one for Adam."""
+"""Training the VAE of vectors on a CPU: the same as `VAE.backward`, in NumPy and with one call for Adam."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from mmrs.nets.dense import DenseViews, Values
-from mmrs.nets.flat import as_one_vector
+from mmrs.nets.flat import flattened
 from mmrs.nets.threads import torch_threads
 from mmrs.nets.vae import LOG_VARIANCE, VAE
 
@@ -21,7 +21,7 @@ def train_dense(
     Returns ``[2]``: means over the batches of KL and squared error.
     """
     measured = []
-    with as_one_vector(vae, optimizer) as adam, torch_threads():
+    with flattened(vae, optimizer) as adam, torch_threads():
         encoder = DenseViews((*vae.encoder.trunk, vae.encoder.heads))  # type: ignore[misc, arg-type]
         decoder = DenseViews(list(vae.decoder))  # type: ignore[call-overload]
         for x, drawn in zip(batches.numpy(), noise.numpy(), strict=True):
@@ -33,28 +33,28 @@ def train_dense(
 def _gradient(
     encoder: DenseViews, decoder: DenseViews, x: Values, noise: Values, decoder_variance: float
 ) -> tuple[float, float]:
-    """Gradient of the batch's mean of Eq. (15) (`vae_loss`), slope by slope; mean KL and mean squared error."""
+    """Gradient of the batch's mean of Eq. (15) (`vae_loss`), term by term; mean KL and mean squared error."""
     share, latent = 1.0 / len(x), noise.shape[1]
     encoded = encoder.values(x)
     mean, unbounded = encoded[-1][:, :latent], encoded[-1][:, latent:]
     low, high = LOG_VARIANCE
-    bounded = unbounded.min() < low or unbounded.max() > high  # rare, and four passes to care for
+    bounded = unbounded.min() < low or unbounded.max() > high  # rare, and it costs four passes
     log_variance = np.minimum(np.maximum(unbounded, low), high) if bounded else unbounded
-    spread = np.exp(0.5 * log_variance)
-    drawn, variance = spread * noise, spread * spread
+    std = np.exp(0.5 * log_variance)
+    drawn, variance = std * noise, std * std
     decoded = decoder.values(mean + drawn)
     away = decoded[-1] - x
-    by_z = decoder.pull(decoded, away * (share / decoder_variance), to_input=True)
-    slope = np.empty_like(encoded[-1])
-    by_mean, by_log_variance = slope[:, :latent], slope[:, latent:]
-    np.multiply(mean, share, out=by_mean)
-    by_mean += by_z
-    np.multiply(by_z, drawn, out=by_log_variance)
-    by_log_variance += (variance - 1.0) * share
-    by_log_variance *= 0.5
+    grad_z = decoder.vjp(decoded, away * (share / decoder_variance), to_input=True)
+    gradient = np.empty_like(encoded[-1])
+    grad_mean, grad_log_variance = gradient[:, :latent], gradient[:, latent:]
+    np.multiply(mean, share, out=grad_mean)
+    grad_mean += grad_z
+    np.multiply(grad_z, drawn, out=grad_log_variance)
+    grad_log_variance += (variance - 1.0) * share
+    grad_log_variance *= 0.5
     if bounded:
-        by_log_variance *= unbounded == log_variance  # beyond its bounds it does not move
-    encoder.pull(encoded, slope)
-    squares = np.vdot(spread, spread) + np.einsum("ij,ij->", mean, mean)
+        grad_log_variance *= unbounded == log_variance  # beyond its bounds it does not move
+    encoder.vjp(encoded, gradient)
+    squares = np.vdot(std, std) + np.einsum("ij,ij->", mean, mean)
     kl = 0.5 * (share * float(squares - log_variance.sum()) - latent)
     return kl, float(np.square(away).mean())

@@ -1,4 +1,4 @@
-"""Encoders from observations to embeddings, for images, vectors and Discrete states alike."""
+"""Encoders from observations to embeddings, for images, vectors and Discrete states; initialization of layers."""
 
 from __future__ import annotations
 
@@ -24,40 +24,42 @@ class ConvEncoder(nn.Module):
     def __init__(self, spec: ObservationSpec, dim: int, input_scale: float = PIXEL_SCALE) -> None:
         super().__init__()
         self.input_scale = input_scale
-        self.first = orthogonal(nn.Conv2d(spec.channels, 32, 8, stride=4))
-        self.second = orthogonal(nn.Conv2d(32, 64, 4, stride=2))
-        self.third = orthogonal(nn.Conv2d(64, 64, 3, stride=1))
+        self.first = orthogonal_init(nn.Conv2d(spec.channels, 32, 8, stride=4))
+        self.second = orthogonal_init(nn.Conv2d(32, 64, 4, stride=2))
+        self.third = orthogonal_init(nn.Conv2d(64, 64, 3, stride=1))
         with torch.no_grad():
             features = self._convolve(torch.zeros(1, spec.channels, *spec.image_size)).shape[1]
-        self.head = orthogonal(nn.Linear(features, dim), gain=1.0)
+        self.head = orthogonal_init(nn.Linear(features, dim), gain=1.0)
 
     def _convolve(self, x: Tensor) -> Tensor:
         x = nnf.relu_(nnf.conv2d(x, self.first.weight * self.input_scale, self.first.bias, stride=4))
         return nnf.relu_(self.third(nnf.relu_(self.second(x)))).flatten(1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Embeddings ``[B, dim]``, linear in the last layer: an embedding cut at 0 would hide half of every change."""
+        """Embeddings ``[B, dim]``, linear in the last layer: a ReLU there would hide half of every change."""
         out: Tensor = self.head(self._convolve(x))
         return out
 
 
 def dense_encoder(size: int, dim: int, hidden: int = 256) -> nn.Sequential:
     """One hidden layer for vectors and one-hot states: ``[B, size]`` to ``[B, dim]``."""
-    return nn.Sequential(orthogonal(nn.Linear(size, hidden)), nn.ReLU(), orthogonal(nn.Linear(hidden, dim), gain=1.0))
+    return nn.Sequential(
+        orthogonal_init(nn.Linear(size, hidden)), nn.ReLU(), orthogonal_init(nn.Linear(hidden, dim), gain=1.0)
+    )
 
 
-def make_encoder(spec: ObservationSpec, dim: int, *, normalised: bool = False) -> nn.Module:
-    """The encoder of this kind of observation; `normalised` inputs are standardised already, so they get no scale."""
+def make_encoder(spec: ObservationSpec, dim: int, *, normalized: bool = False) -> nn.Module:
+    """The encoder of this kind of observation; `normalized` inputs are standardized already and are not rescaled."""
     if spec.kind == "image":
-        encoder = ConvEncoder(spec, dim, 1.0 if normalised else PIXEL_SCALE)
+        encoder = ConvEncoder(spec, dim, 1.0 if normalized else PIXEL_SCALE)
         return encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
     return dense_encoder(spec.size, dim)
 
 
-def in_chunks(f: Callable[..., Tensor], x: Tensor, *more: Tensor, size: int = 64) -> Tensor:
-    """``f(x, ...)`` over chunks of the first axis: activations of a chunk stay in the cache, and memory stays bounded.
+def chunked(f: Callable[..., Tensor], x: Tensor, *more: Tensor, size: int = 64) -> Tensor:
+    """``f(x, ...)`` over chunks of the first axis: activations of a chunk stay in the cache, and memory is bounded.
 
-    Vectors, and anything on a GPU, gain nothing from that and go in larger chunks.
+    Vectors and tensors on a GPU gain nothing from small chunks; theirs are 64 times as large.
     """
     if x.is_cuda or x.ndim < 3:
         size *= 64
@@ -67,8 +69,8 @@ def in_chunks(f: Callable[..., Tensor], x: Tensor, *more: Tensor, size: int = 64
 
 
 @contextmanager
-def drawn_from(generator: torch.Generator) -> Iterator[None]:
-    """Layers built inside take their weights from `generator`, not from torch's global state."""
+def seeded_init(generator: torch.Generator) -> Iterator[None]:
+    """Initialize the layers built inside from `generator`, not from torch's global state."""
     with torch.random.fork_rng(devices=[]):
         # Not torch.manual_seed, which would also reseed every GPU.
         torch.default_generator.manual_seed(int(torch.randint(2**62, (), generator=generator)))
@@ -78,7 +80,7 @@ def drawn_from(generator: torch.Generator) -> Iterator[None]:
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
 
 
-def orthogonal(layer: Layer, gain: float = 2**0.5) -> Layer:
+def orthogonal_init(layer: Layer, gain: float = 2**0.5) -> Layer:
     """Orthogonal weights and zero bias: lower variance across seeds for random encoders than torch's default."""
     nn.init.orthogonal_(layer.weight, gain)
     if layer.bias is not None:

@@ -1,4 +1,4 @@
-"""All weights of a network in one vector: clipping and Adam become one call each, whatever the number of layers."""
+"""All weights of a network in one vector: clipping and Adam become one call each for any number of layers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
-"""Adam's, beside its count of steps."""
+"""State of Adam beside its step count."""
 
 
 def flatten_parameters(network: nn.Module) -> nn.Parameter:
     """One parameter that holds every trained weight of the network, with its gradient; the layers become views of it.
 
-    Move the network to its device before. Gradients must be zeroed in place (``flat.grad.zero_()``): set to None, the
-    layers would get gradients of their own again. Small networks spend more time in per-layer calls than in arithmetic.
+    Move the network to its device before. Zero gradients in place (``flat.grad.zero_()``): set to None, the layers
+    would get separate gradients again. Small networks spend more time in per-layer calls than in arithmetic.
     """
     layers = [p for p in network.parameters() if p.requires_grad]
     flat = nn.Parameter(torch.empty(sum(p.numel() for p in layers), dtype=layers[0].dtype, device=layers[0].device))
@@ -24,27 +24,27 @@ def flatten_parameters(network: nn.Module) -> nn.Parameter:
     start = 0
     for layer in layers:
         # The strides are kept: convolutions may be laid out channels last.
-        place = (layer.shape, layer.stride(), start)
-        view = flat.data.as_strided(*place)
+        geometry = (layer.shape, layer.stride(), start)
+        view = flat.data.as_strided(*geometry)
         view.copy_(layer.data)
-        layer.data, layer.grad = view, flat.grad.as_strided(*place)
+        layer.data, layer.grad = view, flat.grad.as_strided(*geometry)
         start += layer.numel()
     return flat
 
 
-def fits_one_vector(network: nn.Module, optimizer: torch.optim.Optimizer | None) -> bool:
-    """Whether `as_one_vector` knows all there is: every weight trained, by an Adam of one kind of step."""
+def can_flatten(network: nn.Module, optimizer: torch.optim.Optimizer | None) -> bool:
+    """Whether `flattened` supports the network: every weight trained, by an Adam with one parameter group."""
     if type(optimizer) is not torch.optim.Adam or len(optimizer.param_groups) != 1:
         return False
     return all(p.requires_grad for p in network.parameters()) and not optimizer.param_groups[0]["amsgrad"]
 
 
 @contextmanager
-def as_one_vector(network: nn.Module, optimizer: torch.optim.Adam) -> Iterator[torch.optim.Adam]:
-    """For a while, the network's weights as views of one vector, and an Adam over it that goes on from `optimizer`.
+def flattened(network: nn.Module, optimizer: torch.optim.Adam) -> Iterator[torch.optim.Adam]:
+    """Inside, the network's weights are views of one vector, with an Adam over it that continues from `optimizer`.
 
-    Afterwards weights and moments are back in their places, with what was learned. For steps so many and so small that
-    copying all of them twice is cheap beside what one call a step in place of one a layer saves.
+    Afterwards weights and moments are back in their own memory, with what was learned. Worthwhile for many small steps:
+    one call per step in place of one per layer saves more than copying the weights twice costs.
     """
     own = [(layer, layer.data) for layer in network.parameters()]
     moments = {name: _joined(optimizer, [layer for layer, _ in own], name) for name in MOMENTS}
@@ -56,12 +56,12 @@ def as_one_vector(network: nn.Module, optimizer: torch.optim.Adam) -> Iterator[t
     try:
         yield whole
     finally:
-        sizes = [place.numel() for _, place in own]
+        sizes = [data.numel() for _, data in own]
         parts = {name: moments[name].split(sizes) for name in MOMENTS}
-        for i, (layer, place) in enumerate(own):
-            place.copy_(layer.data)
-            layer.data, layer.grad = place, None
-            state = {name: parts[name][i].view_as(place).clone() for name in MOMENTS}
+        for i, (layer, data) in enumerate(own):
+            data.copy_(layer.data)
+            layer.data, layer.grad = data, None
+            state = {name: parts[name][i].view_as(data).clone() for name in MOMENTS}
             optimizer.state[layer] = {"step": whole.state[flat]["step"].clone(), **state}
 
 

@@ -11,24 +11,24 @@ from torch import Tensor, nn
 from torch.nn import functional as nnf
 
 from mmrs.nets.dense import TanhLayers, dense
-from mmrs.nets.vjp import Pull, with_pull
+from mmrs.nets.vjp import VJP, with_vjp
 from mmrs.spaces import ObservationSpec
 
 LEAK = 0.01
 """# Unstated: the slope of LeakyReLU; torch's default."""
 
 LOG_VARIANCE = (-20.0, 10.0)
-"""Beyond these a log variance overflows its exponential or stops every gradient."""
-
+"""Bounds of a log variance: beyond them its exponential overflows or every gradient vanishes."""
 
 Statistics = Literal["running", "batch", "learn"]
-"""What batch normalisation divides by: what was learned, this batch without recording it, or this batch, recorded. An
-argument rather than torch's training mode, so that an update that was interrupted leaves nothing switched."""
+"""Statistics of batch normalization: the running ones, those of this batch without recording them ("batch"), or those
+of this batch, recorded ("learn"). An argument rather than torch's training mode, so that an interrupted update leaves
+no mode switched."""
 
 
 def _batch_norm(x: Tensor, norm: nn.BatchNorm2d, statistics: Statistics) -> Tensor:
     if x.shape[0] * x.shape[2] * x.shape[3] == 1:
-        statistics = "running"  # one value has no statistics of its own
+        statistics = "running"  # one value has no statistics
     mean, variance = (None, None) if statistics == "batch" else (norm.running_mean, norm.running_var)
     return nnf.batch_norm(
         x, mean, variance, norm.weight, norm.bias, statistics != "running", norm.momentum or 0.1, norm.eps
@@ -36,7 +36,7 @@ def _batch_norm(x: Tensor, norm: nn.BatchNorm2d, statistics: Statistics) -> Tens
 
 
 class ImageEncoder(nn.Module):
-    """Four 3x3 convolutions with batch normalisation, then two dense heads for mean and log variance.
+    """Four 3x3 convolutions with batch normalization, then two dense heads for mean and log variance.
 
     # Unstated: strides. Stride 2 without padding gives 84→41→20→9→4, and 32·4·4 = 512 as in the table.
     """
@@ -51,13 +51,13 @@ class ImageEncoder(nn.Module):
         self.log_variance = nn.Linear(features, latent)
 
     def forward(self, x: Tensor, statistics: Statistics = "running") -> tuple[Tensor, Tensor]:
-        """Mean and log variance ``[B, latent]`` of normalised images ``[B, C, H, W]``."""
+        """Mean and log variance ``[B, latent]`` of normalized images ``[B, C, H, W]``."""
         x = self._convolve(x, statistics)
         return self.mean(x), self.log_variance(x)
 
-    def with_pull(self, x: Tensor) -> tuple[Tensor, Pull]:
-        """Mean and log variance in one ``[B, 2 latent]`` while learning, and the way back."""
-        return with_pull(lambda x: torch.cat(self(x, "learn"), 1), x)
+    def with_vjp(self, x: Tensor) -> tuple[Tensor, VJP]:
+        """Mean and log variance in one ``[B, 2 latent]`` while learning, and their VJP."""
+        return with_vjp(lambda x: torch.cat(self(x, "learn"), 1), x)
 
     def mean_of(self, x: Tensor, statistics: Statistics = "running") -> Tensor:
         """The mean alone."""
@@ -72,9 +72,9 @@ class ImageEncoder(nn.Module):
 
 
 class ImageDecoder(nn.Module):
-    """Two dense layers, three 3x3 and one 8x8 transposed convolution, one 1x1 convolution; no batch normalisation.
+    """Two dense layers, three 3x3 and one 8x8 transposed convolution, one 1x1 convolution; no batch normalization.
 
-    The seed image is as large as needed: stride 2 turns h into 16 h + 20 (4 into 84), the rest is cut off.
+    The seed image is as large as needed: stride 2 turns h into 16 h + 20 (4 into 84). The rest is cut off.
     """
 
     def __init__(self, spec: ObservationSpec, latent: int) -> None:
@@ -89,10 +89,10 @@ class ImageDecoder(nn.Module):
         self.mix = nn.Conv2d(32, spec.channels, 1)
 
     def forward(self, z: Tensor) -> Tensor:
-        """Reconstructed images ``[B, C, H, W]`` in normalised units."""
+        """Reconstructed images ``[B, C, H, W]`` in normalized units."""
         x = self.dense(z).view(-1, 64, *self.seed).to(memory_format=torch.channels_last)
         for deconvolve in self.widen:
-            # Adding the bias apart halves the time of a transposed convolution on the CPU.
+            # Adding the bias separately halves the time of a transposed convolution on the CPU.
             x = nnf.conv_transpose2d(x, deconvolve.weight, None, stride=2)  # type: ignore[arg-type]
             x = nnf.leaky_relu_(x.add_(deconvolve.bias.view(1, -1, 1, 1)), LEAK)  # type: ignore[operator]
         return self._last_two_layers(x)[:, :, : self.size[0], : self.size[1]]
@@ -100,7 +100,7 @@ class ImageDecoder(nn.Module):
     def _last_two_layers(self, x: Tensor) -> Tensor:
         """The 8x8 transposed convolution and the 1x1 one as a single 4x4 convolution whose pixels are shuffled.
 
-        Nothing stands between the two, so they are one linear map: the composed kernel gives the same function and
+        Both are linear, so they are one linear map: the composed kernel gives the same function and
         gradients at an eighth of the arithmetic. At stride 2 each output parity then sees its own 4x4 of the kernel.
         """
         mix = self.mix.weight.flatten(1)  # [C, 32]
@@ -127,12 +127,12 @@ class VectorEncoder(nn.Module):
         mean, log_variance = dense(x, (*self.trunk, self.heads)).chunk(2, 1)
         return mean, log_variance
 
-    def with_pull(self, x: Tensor) -> tuple[Tensor, Pull]:
-        """Mean and log variance in one ``[B, 2 latent]``, and the way back."""
-        return with_pull(lambda x: dense(x, (*self.trunk, self.heads)), x)
+    def with_vjp(self, x: Tensor) -> tuple[Tensor, VJP]:
+        """Mean and log variance in one ``[B, 2 latent]``, and their VJP."""
+        return with_vjp(lambda x: dense(x, (*self.trunk, self.heads)), x)
 
     def mean_of(self, x: Tensor, statistics: Statistics = "running") -> Tensor:  # noqa: ARG002 (same call)
-        """The mean alone. Nothing stands between the last two layers: composed, they are a tenth of the arithmetic."""
+        """The mean alone. The last two layers are both linear: composed, they take a tenth of the arithmetic."""
         *hidden, last = self.trunk
         latent = self.heads.out_features // 2
         weight, bias = self.heads.weight[:latent], self.heads.bias[:latent]
@@ -155,12 +155,12 @@ class VAE(nn.Module):
                 nn.Linear(latent, 32), nn.Tanh(), nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, spec.size)
             )
 
-    def normalise(self, features: Tensor) -> Tensor:
+    def normalize(self, features: Tensor) -> Tensor:
         """Λ of Eq. (16): pixels to [-1, 1]; vectors as they are (Sec. 6.3: "no normalization")."""
         return features.mul(1 / 127.5).sub_(1.0) if self.is_image else features
 
     def encode(self, x: Tensor, statistics: Statistics = "running") -> tuple[Tensor, Tensor]:
-        """Mean and log variance of the latent of normalised observations."""
+        """Mean and log variance of the latent of normalized observations."""
         mean, log_variance = self.encoder(x, statistics)
         return mean, log_variance.clamp(*LOG_VARIANCE)
 
@@ -170,16 +170,16 @@ class VAE(nn.Module):
         return out
 
     def decode(self, z: Tensor) -> Tensor:
-        """Reconstruction of a latent, in normalised units."""
+        """Reconstruction of a latent, in normalized units."""
         out: Tensor = self.decoder(z)
         return out
 
     @torch.no_grad()
     def backward(self, x: Tensor, noise: Tensor, decoder_variance: float) -> tuple[Tensor, Tensor]:
-        """Add the gradient of the batch's mean of Eq. (15) (`vae_loss`), slope by slope, to that of the weights.
+        """Add the gradient of the batch's mean of Eq. (15) (`vae_loss`), term by term, to that of the weights.
 
         Args:
-            x: normalised observations ``[B, *obs]``.
+            x: normalized observations ``[B, *obs]``.
             noise: ``[B, latent]``, normal, of the latents.
             decoder_variance: of p(s|z).
 
@@ -187,17 +187,17 @@ class VAE(nn.Module):
             Mean KL and mean squared error of the batch.
         """
         share = 1.0 / len(x)
-        out, pull_encoder = self.encoder.with_pull(x)  # type: ignore[operator]
+        out, vjp_encoder = self.encoder.with_vjp(x)  # type: ignore[operator]
         mean, unbounded = out.chunk(2, 1)
         log_variance = unbounded.clamp(*LOG_VARIANCE)
-        spread = (0.5 * log_variance).exp()
-        drawn, variance = spread * noise, spread.square()
-        reconstruction, pull_decoder = with_pull(self.decoder, mean + drawn, to_input=True)
+        std = (0.5 * log_variance).exp()
+        drawn, variance = std * noise, std.square()
+        reconstruction, vjp_decoder = with_vjp(self.decoder, mean + drawn, to_input=True)
         away = reconstruction - x
-        by_z = pull_decoder(away * (share / decoder_variance))
-        by_mean = torch.add(by_z, mean, alpha=share)
-        by_log_variance = (by_z * drawn).add_(variance, alpha=share).sub_(share).mul_(0.5)
-        pull_encoder(torch.cat([by_mean, by_log_variance * (unbounded == log_variance)], 1))
+        grad_z = vjp_decoder(away * (share / decoder_variance))
+        grad_mean = torch.add(grad_z, mean, alpha=share)
+        grad_log_variance = (grad_z * drawn).add_(variance, alpha=share).sub_(share).mul_(0.5)
+        vjp_encoder(torch.cat([grad_mean, grad_log_variance * (unbounded == log_variance)], 1))
         kl = 0.5 * (share * (variance + mean.square() - log_variance).sum() - mean.shape[1])
         return kl, away.square().mean()
 

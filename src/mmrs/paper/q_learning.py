@@ -1,4 +1,4 @@
-"""Q-learning on any Discrete environment, with an optional intrinsic reward asked for step by step."""
+"""Tabular Q-learning on any Discrete environment, with an optional intrinsic reward computed step by step."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Table = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class QLearningResult:
-    """What was learned, and how it went."""
+    """The learned table, and statistics of the run."""
 
     q: Table
     """``[S, A]`` action values, bonus included where there was one."""
     returns: tuple[float, ...]
-    """Extrinsic return of each finished episode; the bonus never enters."""
+    """Extrinsic return of each finished episode, without the bonus."""
     visits: NDArray[np.int64]
     """``[S]`` visits, the first state of each episode included."""
     steps_to_coverage: int | None
-    """Steps until every state of the space had been seen, or None."""
+    """Number of steps until every state of the space had been visited; None if some never was."""
 
 
 def q_learning(
@@ -44,12 +44,12 @@ def q_learning(
 
     Args:
         env: an environment with Discrete observations and actions.
-        steps: environment steps in all; episodes follow one another.
+        steps: total number of environment steps, over as many episodes as it takes.
         bonus: a causal reward, e.g. `mmrs.make("jfi", env.observation_space, env.action_space)`.
         alpha: learning rate.
         gamma: discount.
         epsilon: probability of a random action.
-        seed: of the environment and of the agent's choices.
+        seed: seed of the environment and of the agent.
     """
     q, first_state, first_action = _empty_table(env)
     _check(steps, alpha, gamma, epsilon)
@@ -62,15 +62,15 @@ def q_learning(
     for _ in range(steps):
         state = obs - first_state
         action = _epsilon_greedy(q[state], epsilon, rng)
-        reached, reward, terminated, truncated, _ = env.step(action + first_action)
-        last, done = int(reached), bool(terminated or truncated)
+        obs_after, reward, terminated, truncated, _ = env.step(action + first_action)
+        last, done = int(obs_after), bool(terminated or truncated)
         next_obs = int(env.reset()[0]) if done else last
         total = float(reward)
         if bonus is not None:
             rollout = _one_step(obs, action + first_action, last, next_obs, bool(terminated), bool(truncated))
             amount, memory = bonus.compute(rollout, memory)
             total += float(amount)
-        # A time limit is no end of the world: only a true terminal state is worth nothing.
+        # Only a true terminal state has the value zero; at a time limit the value is bootstrapped.
         future = 0.0 if terminated else float(q[last - first_state].max())
         # Deviation: the text repeats s and a inside the max; it is the next state's best action.
         q[state, action] += alpha * (total + gamma * future - q[state, action])  # Eq. (18)
@@ -86,7 +86,7 @@ def q_learning(
 
 @dataclass
 class _Log:
-    """Visits, returns and the step of full coverage, as the loop goes."""
+    """Visits, returns and the step of full coverage, counted while the loop runs."""
 
     visits: NDArray[np.int64]
     returns: list[float] = field(default_factory=list)
@@ -120,7 +120,7 @@ def _epsilon_greedy(values: Table, epsilon: float, rng: np.random.Generator) -> 
 
 
 def _one_step(obs: int, action: int, last: int, following: int, terminated: bool, truncated: bool) -> Rollout:
-    """A single step as a rollout with T = N = 1; `following` opens the next episode where `last` closed one."""
+    """A single step as a rollout with T = N = 1; `following` is the first state of the next episode where one ended."""
     return Rollout(
         obs=np.array([[obs], [following]]),
         actions=np.array([[action]]),
@@ -131,7 +131,7 @@ def _one_step(obs: int, action: int, last: int, following: int, terminated: bool
 
 
 def _empty_table(env: gym.Env[Any, Any]) -> tuple[Table, int, int]:
-    """Zeros for each state and action, and the numbers that the environment gives the first of each."""
+    """A table of zeros, and the environment's indices of the first state and the first action."""
     observations, actions = env.observation_space, env.action_space
     for name, space in (("observation", observations), ("action", actions)):
         if not isinstance(space, gym.spaces.Discrete):

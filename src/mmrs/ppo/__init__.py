@@ -1,1 +1,1 @@
-"""Learners and the loops that drive them."""
+"""PPO and its training loop."""

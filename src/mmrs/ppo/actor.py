@@ -1,4 +1,4 @@
-"""Acting on a group of environments and keeping what the learner will need: a GPU graph a step, or few NumPy calls."""
+"""Actors: choose actions for a group of environments and store what the learner needs of each step."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mmrs.nets.conv_inference import ConvInference, fits_inference
-from mmrs.nets.cuda_graphs import Captured, as_words, copy_words, fetched, seen_from
+from mmrs.nets.cuda_graphs import CudaGraphed, as_words, copy_raw, device_view_of_pinned, to_device_memory
 from mmrs.ppo.ppo import PPO
 
 Values = NDArray[Any]
-PENDING = -1
-"""Stands in the host's actions until a GPU has written them. Neither choices nor numbers have these bits: as half of a
-choice it would be negative, as a number one of the NaNs that no arithmetic gives."""
-LOOKS = 10_000
-"""How often to look for actions, about a microsecond each, before asking the GPU itself."""
+SENTINEL = -1
+"""Value of the host's action words until the GPU has written them. No action has these bits: a discrete action would
+be negative, and a continuous one would be a NaN that no arithmetic produces."""
+MAX_POLLS = 10_000
+"""Polls of the host's actions, about a microsecond each, before the stream is synchronized."""
 
 
-class ActingNetwork:
-    """Raw observations to distribution parameters and values side by side, ``[B, A + heads]``: what acting needs."""
+class InferenceNetwork:
+    """The forward pass for acting: raw observations to distribution parameters and values, ``[B, A + heads]``."""
 
     def __init__(self, ppo: PPO) -> None:
         self.ppo = ppo
@@ -30,7 +30,7 @@ class ActingNetwork:
         self._inference = ConvInference(ppo.network) if fast else None
 
     def refresh(self) -> None:
-        """Take over the weights as they are now; before every rollout."""
+        """Copy the current weights; call it before every rollout."""
         if self._inference is not None:
             self._inference.refresh()
 
@@ -41,142 +41,145 @@ class ActingNetwork:
 
 def make_actor(
     ppo: PPO,
-    network: ActingNetwork,
+    network: InferenceNetwork,
     num_steps: int,
     num_envs: int,
     obs_dtype: torch.dtype,
     device: torch.device,
-    shared: bool,
+    cpu_shared: bool,
 ) -> Actor:
     """The fastest actor for this network on this device."""
     plain = device.type == "cpu" and ppo.observation.kind == "vector" and not ppo.config.bf16
     if plain and obs_dtype == torch.float32:
-        return VectorActor(ppo, network, num_steps, num_envs)
-    return Actor(ppo, network, num_steps, num_envs, obs_dtype, device, shared)
+        return NumpyActor(ppo, network, num_steps, num_envs)
+    return Actor(ppo, network, num_steps, num_envs, obs_dtype, device, cpu_shared)
 
 
 class Actor:
     """Acts for n environments over rollouts of T steps; observations and network outputs stay on the device.
 
-    On a GPU a step is one captured graph: reading the host's observations, the forward pass, sampling, writing the
-    host's actions and row t of everything that is kept. The row number lives on the device too, so that every step is
+    On a GPU each step replays one captured graph. It reads the host's observations, runs the network, samples, and
+    writes the host's actions and row t of all buffers. The row index is on the device too, so every step can replay
     the same graph.
     """
 
     def __init__(
         self,
         ppo: PPO,
-        network: ActingNetwork,
+        network: InferenceNetwork,
         num_steps: int,
         num_envs: int,
         obs_dtype: torch.dtype,
         device: torch.device,
-        shared: bool = False,
+        cpu_shared: bool = False,
     ) -> None:
         """Args:
-        ppo: whose policy acts.
-        network: its network, laid out for acting.
+        ppo: the learner whose policy acts.
+        network: the forward pass of its network for acting.
         num_steps: T.
         num_envs: n.
-        obs_dtype: of the observations kept.
-        device: of the network.
-        shared: sleep while the GPU works instead of spinning, for the sake of other runs on the machine.
+        obs_dtype: type of the stored observations.
+        device: device of the network.
+        cpu_shared: block instead of spinning while the GPU works; for several runs on one machine.
         """
         self.ppo, self.network, self.device = ppo, network, device
         action, spec = ppo.network.action, ppo.observation
-        actions = len(action.choices) or action.size
+        actions = len(action.nvec) or action.size
         whole = (num_steps, num_envs)
         self.obs = torch.zeros(num_steps + 1, num_envs, *spec.shape, dtype=obs_dtype, device=device)
         sizes = [action.size, ppo.network.value_heads]
         self._outputs = torch.zeros(*whole, sum(sizes), device=device)
         self.parameters, self.values = self._outputs.split(sizes, -1)
-        kind = torch.int64 if action.choices else torch.float32
+        kind = torch.int64 if action.nvec else torch.float32
         self.actions = torch.zeros(*whole, actions, dtype=kind, device=device)
         self._noise = torch.zeros(*whole, action.size, device=device)
         self._row = torch.zeros(1, dtype=torch.int64, device=device)
         pinned = device.type == "cuda"
-        self._inbox = torch.zeros(num_envs, *spec.shape, dtype=obs_dtype, pin_memory=pinned)
-        self._outbox = torch.zeros(num_envs, actions, dtype=kind, pin_memory=pinned)
-        self._seen, self._chosen = seen_from(device, self._inbox), seen_from(device, self._outbox)
-        self._words: Values = self._outbox.numpy().view(np.int32)
-        self._looks = 0
-        self._done = torch.cuda.Event(blocking=True) if pinned and shared else None
-        # Urgent: environments wait for it, while the bonus' training beside it has until the next rollout.
-        self._graph = Captured(self._step, device=device, urgent=True)
+        self._host_obs = torch.zeros(num_envs, *spec.shape, dtype=obs_dtype, pin_memory=pinned)
+        self._host_actions = torch.zeros(num_envs, actions, dtype=kind, pin_memory=pinned)
+        self._device_obs, self._device_actions = (
+            device_view_of_pinned(device, self._host_obs),
+            device_view_of_pinned(device, self._host_actions),
+        )
+        self._action_words: Values = self._host_actions.numpy().view(np.int32)
+        self._polls = 0
+        self._done = torch.cuda.Event(blocking=True) if pinned and cpu_shared else None
+        # High priority: environments wait for it, while the bonus' training has until the next rollout.
+        self._graph = CudaGraphed(self._step, device=device, high_priority=True)
 
-    def begin(self, noise: Tensor) -> None:
-        """Start a rollout with all its noise ``[T, n, A]``: Gumbel for choices, normal for numbers."""
+    def start_rollout(self, noise: Tensor) -> None:
+        """Start a rollout with all its noise ``[T, n, A]``: Gumbel for discrete actions, normal for continuous ones."""
         self._noise.copy_(noise)
         self._row.zero_()
 
     @torch.no_grad()
     def start(self, obs: Values) -> None:
-        """Begin to act on the next step's observations; a GPU does so while the caller does something else."""
-        np.copyto(self._inbox.numpy(), obs)
-        self._words.fill(PENDING)
-        self._looks = 0
+        """Start to act on the next observations; a GPU works while the caller does something else."""
+        np.copyto(self._host_obs.numpy(), obs)
+        self._action_words.fill(SENTINEL)
+        self._polls = 0
         self._graph()
         if self._done is not None:
             self._done.record()
 
-    def ready(self) -> bool:
-        """Whether `result` would return at once; True where only waiting can tell."""
+    def poll(self) -> bool:
+        """Whether `result` would return at once; always True where this cannot be polled."""
         if self._done is not None or self.device.type != "cuda":
             return True
-        # Words that a kernel writes are seen before any event that follows them would be.
-        if not np.count_nonzero(self._words == PENDING):
+        # The host sees words that a kernel writes earlier than an event recorded after the kernel.
+        if not np.count_nonzero(self._action_words == SENTINEL):
             return True
-        self._looks += 1
-        if self._looks < LOOKS:
+        self._polls += 1
+        if self._polls < MAX_POLLS:
             return False
-        torch.cuda.current_stream(self.device).synchronize()  # also says what went wrong, where something has
+        torch.cuda.current_stream(self.device).synchronize()  # raises the error of a failed kernel
         return True
 
     def result(self) -> Values:
-        """Actions ``[n, A]``, as sampled, for the observations given last; overwritten by the next step."""
+        """Sampled actions ``[n, A]`` for the last observations; the next step overwrites them."""
         if self._done is not None:
             self._done.synchronize()
-        while not self.ready():
+        while not self.poll():
             pass
-        return self._outbox.numpy()
+        return self._host_actions.numpy()
 
     def _step(self) -> Tensor:
-        obs = fetched(self._seen)
+        obs = to_device_memory(self._device_obs)
         outputs = self.network(obs)
         noise = self._noise.index_select(0, self._row).squeeze(0)
         actions = self.ppo.network.sample(outputs[:, : noise.shape[1]], noise)
-        copy_words(actions, self._chosen)
+        copy_raw(actions, self._device_actions)
         as_words(self.obs, 2).index_copy_(0, self._row, as_words(obs).unsqueeze(0))
-        for place, value in ((self._outputs, outputs), (self.actions, actions)):
-            place.index_copy_(0, self._row, value.unsqueeze(0))
+        for buffer, value in ((self._outputs, outputs), (self.actions, actions)):
+            buffer.index_copy_(0, self._row, value.unsqueeze(0))
         return self._row.add_(1)
 
     def finish(self, obs: Values) -> None:
         """End the rollout with the observations after its last step."""
-        np.copyto(self._inbox.numpy(), obs)
-        self.obs[-1].copy_(self._inbox, non_blocking=True)
+        np.copyto(self._host_obs.numpy(), obs)
+        self.obs[-1].copy_(self._host_obs, non_blocking=True)
 
 
-class VectorActor(Actor):
-    """On a CPU a small network's time is the calls: NumPy's cost a tenth of torch's, and only the policy is needed.
+class NumpyActor(Actor):
+    """Acts with NumPy and runs only the policy: on a CPU, calls dominate small networks, and NumPy's are cheaper.
 
     Distribution parameters and values of the whole rollout are computed in one pass at its end.
     """
 
-    def __init__(self, ppo: PPO, network: ActingNetwork, num_steps: int, num_envs: int) -> None:
+    def __init__(self, ppo: PPO, network: InferenceNetwork, num_steps: int, num_envs: int) -> None:
         super().__init__(ppo, network, num_steps, num_envs, torch.float32, torch.device("cpu"))
         assert isinstance(ppo.network.policy, nn.Sequential)
-        # Views: they follow the weights, which only ever change in place.
+        # Views, so they always show the current weights, which only change in place.
         layers = [layer for layer in ppo.network.policy if isinstance(layer, nn.Linear)]
         self._layers = [(layer.weight.detach().numpy().T, layer.bias.detach().numpy()) for layer in layers]
         self._obs_rows, self._noise_rows = self.obs.numpy(), self._noise.numpy()
         self._action_rows: Values = self.actions.numpy()
         self._t = 0
 
-    def begin(self, noise: Tensor) -> None:
-        """Start a rollout with all its noise ``[T, n, A]``: Gumbel for choices, normal for numbers."""
-        super().begin(noise)
-        if not self.ppo.network.action.choices:
+    def start_rollout(self, noise: Tensor) -> None:
+        """Start a rollout with all its noise ``[T, n, A]``: Gumbel for discrete actions, normal for continuous ones."""
+        super().start_rollout(noise)
+        if not self.ppo.network.action.nvec:
             self._noise.mul_(self.ppo.network.log_std.detach().exp())
         self._t = 0
 
@@ -185,14 +188,14 @@ class VectorActor(Actor):
         t, self._t = self._t, self._t + 1
         self._obs_rows[t] = obs
         parameters, actions = self._policy(obs), self._action_rows[t]
-        if choices := self.ppo.network.action.choices:
-            for i, part in enumerate(np.split(parameters + self._noise_rows[t], np.cumsum(choices)[:-1], 1)):
+        if nvec := self.ppo.network.action.nvec:
+            for i, part in enumerate(np.split(parameters + self._noise_rows[t], np.cumsum(nvec)[:-1], 1)):
                 np.argmax(part, 1, out=actions[:, i])
         else:
             np.add(parameters, self._noise_rows[t], out=actions)
 
     def result(self) -> Values:
-        """Actions ``[n, A]``, as sampled, for the observations given last."""
+        """Sampled actions ``[n, A]`` for the last observations."""
         return self._action_rows[self._t - 1]  # type: ignore[no-any-return]
 
     def _policy(self, obs: Values) -> Values:

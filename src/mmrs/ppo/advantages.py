@@ -1,4 +1,4 @@
-"""From rewards to what the policy learns from: the bonus is added here, before the advantages, or nowhere."""
+"""Advantages and returns of extrinsic reward plus bonus. The bonus is added here, before advantages are computed."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from mmrs.functional.returns import gae
 
 @dataclass(frozen=True)
 class MixingConfig:
-    """How extrinsic and intrinsic reward become one learning signal."""
+    """How extrinsic reward and bonus are combined into one learning signal."""
 
     mode: Literal["sum", "two_heads"] = "sum"
-    """Add the bonus to the reward (Algorithm 1), or learn a value of its own for it and add the advantages."""
+    """Add the bonus to the reward (Algorithm 1), or give it a value head of its own and add the advantages."""
     extrinsic_weight: float = 1.0
-    """Weight of the environment's reward; 0 trains on the bonus alone."""
+    """Weight of the extrinsic reward; 0 trains on the bonus alone."""
     intrinsic_gamma: float = 0.99
-    """Discount of the bonus under two heads."""
+    """Discount factor of the bonus, with two heads."""
     intrinsic_episodic: bool = True
-    """Whether the bonus' return ends with the episode, under two heads; False lets it run on (Burda et al. 2019)."""
+    """End the return of the bonus with the episode, with two heads; if not, it runs on (Burda et al. 2019)."""
 
 
 class Advantages(NamedTuple):
-    """What an update learns from, and how much of it the bonus caused."""
+    """Targets of an update, and the bonus' share in them."""
 
     advantages: Tensor
     """``[T, N]``"""
     returns: Tensor
     """``[T, N, heads]``"""
     bonus_share: Tensor
-    """Share of the advantages' variance that the bonus causes, 0 to 1: 0 says the bonus is not used at all."""
+    """Share of the advantages' variance that the bonus causes, 0 to 1; 0 means that the bonus has no effect."""
 
 
 def mixed_advantages(
@@ -49,20 +49,20 @@ def mixed_advantages(
     gamma: float,
     lam: float,
 ) -> Advantages:
-    """Advantages and returns of extrinsic `reward` and `bonus`, from tensors alone: a GPU replays it as one graph.
+    """Advantages and returns of extrinsic `reward` and `bonus`. Takes tensors only, so that a GPU can capture it.
 
-    Values are ``[T, N, heads]``, all else ``[T, N]``; the first three are as in a `Rollout`.
+    Values are ``[T, N, heads]``, everything else is ``[T, N]``; the first three are as in a `Rollout`.
     """
     reward = mixing.extrinsic_weight * reward
     ended = (terminated, truncated)
-    none = torch.zeros_like(reward)
+    zeros = torch.zeros_like(reward)
     if mixing.mode == "sum":
-        caused = gae(bonus, none, none, *ended, gamma=gamma, lam=lam, valid=valid)
+        caused = gae(bonus, zeros, zeros, *ended, gamma=gamma, lam=lam, valid=valid)
         total = gae(reward + bonus, values[..., 0], next_values[..., 0], *ended, gamma=gamma, lam=lam, valid=valid)
         return Advantages(total, (total + values[..., 0]).unsqueeze(-1), _share(caused, total - caused))
     extrinsic = gae(reward, values[..., 0], next_values[..., 0], *ended, gamma=gamma, lam=lam, valid=valid)
     if not mixing.intrinsic_episodic:
-        # The bonus' return runs on into the next episode, whose first state is the one after the reset.
+        # The return of the bonus runs on into the next episode, which starts with the state after the reset.
         start_values = torch.cat([values[1:, :, 1], next_values[-1:, :, 1]])
         next_values = next_values.clone()
         next_values[..., 1] = torch.where((terminated | truncated) & valid, start_values, next_values[..., 1])

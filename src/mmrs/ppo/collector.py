@@ -1,4 +1,4 @@
-"""Collecting rollouts: acting, stepping, remembering; the true last states kept."""
+"""Collecting rollouts with a policy; the true last states are kept."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mmrs.envs.base import Episodes, TrainingEnvs
+from mmrs.envs.base import Episodes, ResumableVectorEnv
 from mmrs.errors import InputError
-from mmrs.nets.cuda_graphs import Captured, to_device
-from mmrs.ppo.actor import ActingNetwork, make_actor
-from mmrs.ppo.env_group import Group, Written
-from mmrs.ppo.policy import ObsNormaliser
+from mmrs.nets.cuda_graphs import CudaGraphed, to_device
+from mmrs.nets.normalization import ObsNormalizer
+from mmrs.ppo.actor import InferenceNetwork, make_actor
+from mmrs.ppo.env_group import EnvGroup, StepBuffer
 from mmrs.ppo.ppo import PPO
 from mmrs.rollout import Rollout
 
@@ -28,12 +28,12 @@ Values = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Collected:
-    """A rollout with what the learner, and only the learner, may know beside it."""
+class RolloutData:
+    """A rollout and what only the learner may know of it."""
 
     rollout: Rollout
     actions: Tensor
-    """``[T, N, A]`` as the network sampled them."""
+    """``[T, N, A]``, as sampled by the network."""
     reward: Tensor
     """``[T, N]`` raw extrinsic reward."""
     log_prob: Tensor
@@ -46,83 +46,84 @@ class Collected:
 
 
 class Collector:
-    """Steps environments with a policy; keeps the present observation between rollouts.
+    """Steps environments with a policy; keeps the current observation between rollouts.
 
-    With several groups, the others step while the policy acts for one: in turn, or, where environments can be asked
-    whether they are done, as they come.
+    With several groups, the others step while the policy acts for one. Groups that can be polled are served in the
+    order in which they finish, others in turn.
     """
 
     def __init__(
         self,
-        groups: Sequence[TrainingEnvs],
+        groups: Sequence[ResumableVectorEnv],
         ppo: PPO,
         num_steps: int,
-        normaliser: ObsNormaliser | None,
+        normalizer: ObsNormalizer | None,
         device: torch.device,
-        shared: bool = False,
+        cpu_shared: bool = False,
     ) -> None:
-        self.ppo, self.num_steps, self.normaliser, self.device = ppo, num_steps, normaliser, device
-        dtype = torch.float32 if normaliser else ppo.observation.dtype
-        self.network = ActingNetwork(ppo)
+        self.ppo, self.num_steps, self.normalizer, self.device = ppo, num_steps, normalizer, device
+        dtype = torch.float32 if normalizer else ppo.observation.dtype
+        self.network = InferenceNetwork(ppo)
         self.num_envs = sum(envs.num_envs for envs in groups)
-        self.written = Written.blank(num_steps, self.num_envs, groups[0].action_space, device)
-        columns = zip(*(one.split([envs.num_envs for envs in groups], 1) for one in self.written), strict=True)
+        self.step_buffer = StepBuffer.allocate(num_steps, self.num_envs, groups[0].action_space, device)
+        columns = zip(*(one.split([envs.num_envs for envs in groups], 1) for one in self.step_buffer), strict=True)
         self.groups = []
         for envs, own in zip(groups, columns, strict=True):
-            actor = make_actor(ppo, self.network, num_steps, envs.num_envs, dtype, device, shared)
-            self.groups.append(Group(envs, actor, Written(*own), normaliser))
-        self._judged = Captured(self._judge)
+            actor = make_actor(ppo, self.network, num_steps, envs.num_envs, dtype, device, cpu_shared)
+            self.groups.append(EnvGroup(envs, actor, StepBuffer(*own), normalizer))
+        self._evaluate_graph = CudaGraphed(self._evaluate)
 
     def start(self, seed: int) -> None:
         """Reset the environments."""
         for group in self.groups:
-            group.see(group.envs.reset(seed))
+            group.set_obs(group.envs.reset(seed))
 
     @property
     def started(self) -> bool:
         """Whether there is an observation to act on."""
         return bool(self.groups[0].obs.size)
 
-    def collect(self) -> Collected:
+    def collect(self) -> RolloutData:
         """T steps of every environment."""
         self.network.refresh()
         noise = self.ppo.network.noise((self.num_steps, self.num_envs), self.ppo.generator)
         parts = noise.split([group.envs.num_envs for group in self.groups], 1)
         for group, part in zip(self.groups, parts, strict=True):
-            group.begin(part)
+            group.start_rollout(part)
         at_work = deque(self.groups)
         while at_work:
             group = at_work.popleft()
-            if group.ready():
+            if group.poll():
                 group.advance()
             if not group.finished:
                 at_work.append(group)
-        return self._collected()
+        return self._rollout_data()
 
     @torch.no_grad()
-    def _collected(self) -> Collected:
+    def _rollout_data(self) -> RolloutData:
         actors = [group.actor for group in self.groups]
-        reward, terminated, truncated, taken = self.written.on(self.device)
-        final_obs, episodes = self._ended()
+        reward, terminated, truncated, env_actions = self.step_buffer.to(self.device)
+        final_obs, episodes = self._episode_ends()
         rollout = Rollout(
             obs=torch.cat([actor.obs for actor in actors], 1),
-            actions=taken,
+            actions=env_actions,
             terminated=terminated,
             truncated=truncated,
             final_obs=final_obs,
-        ).settle()
+        ).precompute()
         actions = torch.cat([actor.actions for actor in actors], 1)
         parameters = torch.cat([actor.parameters for actor in actors], 1)
         values = torch.cat([actor.values for actor in actors], 1)
-        log_prob, last_values = self._judged(parameters.flatten(0, 1), actions.flatten(0, 1), self._last_obs(rollout))
-        # Values of the true successors are known from the next step, but for last states and the final row.
-        next_values = torch.cat([values.flatten(0, 1), last_values])[rollout.after]
-        return Collected(rollout, actions, reward, log_prob.view_as(reward), values, next_values, episodes)
+        last_obs = self._last_obs(rollout)
+        log_prob, last_values = self._evaluate_graph(parameters.flatten(0, 1), actions.flatten(0, 1), last_obs)
+        # The next step's values are those of the true successors, except for last states and the final row.
+        next_values = torch.cat([values.flatten(0, 1), last_values])[rollout.next_state_index]
+        return RolloutData(rollout, actions, reward, log_prob.view_as(reward), values, next_values, episodes)
 
-    def _ended(self) -> tuple[Tensor | None, Episodes]:
-        """True last states and what ended, step by step and group by group, in whichever order they came."""
-        came = sorted((t, i, k) for i, group in enumerate(self.groups) for k, (t, *_) in enumerate(group.ended))
-        ended = [self.groups[i].ended[k] for _, i, k in came]
+    def _episode_ends(self) -> tuple[Tensor | None, Episodes]:
+        """True last states and the episodes that ended, ordered by step and then by group."""
+        order = sorted((t, i, k) for i, group in enumerate(self.groups) for k, (t, *_) in enumerate(group.ended))
+        ended = [self.groups[i].ended[k] for _, i, k in order]
         episodes = Episodes()
         for _, _, more in ended:
             extend(episodes, more)
@@ -132,17 +133,17 @@ class Collector:
         return to_device(torch.from_numpy(last), self.device), episodes
 
     def _last_obs(self, rollout: Rollout) -> Tensor:
-        """The final row and the true last states; on a GPU padded to few different shapes, each one graph."""
+        """The final row and the true last states; padded on a GPU, so that few graphs cover all sizes."""
         last = rollout.obs[-1]
-        room = -(self.num_envs + len(rollout.final_obs)) % 32 if self.device.type == "cuda" else 0
-        return torch.cat([last, rollout.final_obs, last[:1].expand(room, *last.shape[1:])])
+        padding = -(self.num_envs + len(rollout.final_obs)) % 32 if self.device.type == "cuda" else 0
+        return torch.cat([last, rollout.final_obs, last[:1].expand(padding, *last.shape[1:])])
 
-    def _judge(self, parameters: Tensor, actions: Tensor, last_obs: Tensor) -> tuple[Tensor, Tensor]:
-        """Log probabilities of actions, and values of observations that were not acted on."""
+    def _evaluate(self, parameters: Tensor, actions: Tensor, last_obs: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities of the actions, and values of the observations that were not acted on."""
         return self.ppo.network.log_prob(parameters, actions)[0], self.ppo.forward(last_obs)[1]
 
     def state(self) -> dict[str, Any]:
-        """Where each environment stands; nothing of the groups, so that a run may go on with another number of them."""
+        """The state of each environment; independent of the groups, so a run may resume with another number of them."""
         return {
             "obs": np.concatenate([group.obs for group in self.groups]),
             "envs": [one for group in self.groups for one in group.envs.state()],
@@ -154,14 +155,16 @@ class Collector:
             raise InputError(f"the state is of {len(state['envs'])} environments, here are {self.num_envs}.")
         sizes = [group.envs.num_envs for group in self.groups]
         firsts = np.cumsum([0, *sizes])
-        owns = [slice(first, first + size) for first, size in zip(firsts, sizes, strict=False)]
-        calls = [partial(group.envs.restore, state["envs"][own]) for group, own in zip(self.groups, owns, strict=True)]
-        if all(group.apart for group in self.groups):
-            at_once(calls)  # each may have many steps to replay
-        else:  # what an environment opens may be for one thread only
+        slices = [slice(first, first + size) for first, size in zip(firsts, sizes, strict=False)]
+        calls = [
+            partial(group.envs.restore, state["envs"][own]) for group, own in zip(self.groups, slices, strict=True)
+        ]
+        if all(group.pollable for group in self.groups):
+            call_in_threads(calls)  # each may have many steps to replay
+        else:  # an environment may hold handles that only one thread can use
             for call in calls:
                 call()
-        for group, own in zip(self.groups, owns, strict=True):
+        for group, own in zip(self.groups, slices, strict=True):
             group.obs = np.array(state["obs"][own])
 
     def close(self) -> None:
@@ -171,27 +174,32 @@ class Collector:
 
 
 def extend(total: Episodes, more: Episodes) -> None:
-    """Add what ended in one step to what ended in a rollout."""
-    total.life_returns.extend(more.life_returns)
+    """Add the episodes that ended in one step to those of a rollout."""
+    total.episode_returns.extend(more.episode_returns)
     total.game_returns.extend(more.game_returns)
     total.game_lengths.extend(more.game_lengths)
     total.infos.extend(more.infos)
 
 
-def at_once(calls: Sequence[Callable[[], object]]) -> None:
-    """Make all calls and wait for them, or for the first error, which is raised."""
-    ends: SimpleQueue[BaseException | None] = SimpleQueue()
+def call_in_threads(calls: Sequence[Callable[[], object]]) -> None:
+    """Run all calls, each in a thread, until all have returned or one has failed; its error is raised.
+
+    Not a `ThreadPoolExecutor`: its threads are joined when the process exits, so an environment that hangs would keep
+    a failed run from ending.
+    """
+    results: SimpleQueue[BaseException | None] = SimpleQueue()
     for call in calls:
-        Thread(target=_told, args=(call, ends), daemon=True).start()  # who stops waiting need not wait for the others
+        Thread(target=_report, args=(call, results), daemon=True).start()
     for _ in calls:
-        error = ends.get()
+        error = results.get()
         if error is not None:
             raise error
 
 
-def _told(call: Callable[[], object], ends: SimpleQueue[BaseException | None]) -> None:
+def _report(call: Callable[[], object], results: SimpleQueue[BaseException | None]) -> None:
+    """Run the call and put its error, or None, into the queue."""
     try:
         call()
-        ends.put(None)
+        results.put(None)
     except BaseException as error:
-        ends.put(error)
+        results.put(error)

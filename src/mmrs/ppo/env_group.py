@@ -1,4 +1,4 @@
-"""A group of environments in a rollout: acting, stepping and writing down, each as soon as it can be done."""
+"""A group of environments in a rollout: it acts, steps and stores each step as soon as that can be done."""
 
 from __future__ import annotations
 
@@ -10,84 +10,87 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mmrs.envs.base import Episodes, Step, TrainingEnvs
+from mmrs.envs.base import EnvStep, Episodes, ResumableVectorEnv
+from mmrs.nets.normalization import ObsNormalizer
 from mmrs.ppo.actor import Actor
-from mmrs.ppo.policy import ForEnv, ObsNormaliser
+from mmrs.ppo.policy import ActionDecoder
 
 Values = NDArray[Any]
 
 
-class Written(NamedTuple):
-    """What the host writes down of a rollout, ``[T, N]`` and ``[T, N, *act]``; filled anew by every rollout."""
+class StepBuffer(NamedTuple):
+    """What the host stores of a rollout, ``[T, N]`` and ``[T, N, *act]``; every rollout overwrites it."""
 
     reward: Tensor
     """Raw extrinsic reward."""
     terminated: Tensor
     truncated: Tensor
     actions: Tensor
-    """As the environments took them."""
+    """The actions as the environments received them."""
 
     @classmethod
-    def blank(cls, num_steps: int, num_envs: int, space: spaces.Space[Any], device: torch.device) -> Written:
-        """Of environments with this action space; for a GPU pinned, so that no copy waits for its other work."""
-        of_actions = np.result_type(np.float32, space.dtype) if isinstance(space, spaces.Box) else np.int64
-        kinds = [((), np.float32), ((), np.bool_), ((), np.bool_), (space.shape or (), of_actions)]
-        blank = (torch.from_numpy(np.zeros((num_steps, num_envs, *shape), kind)) for shape, kind in kinds)
-        return cls(*(one.pin_memory() if device.type == "cuda" else one for one in blank))
+    def allocate(cls, num_steps: int, num_envs: int, space: spaces.Space[Any], device: torch.device) -> StepBuffer:
+        """Zeros for environments with this action space; pinned for a GPU, so that copies are asynchronous."""
+        action_dtype = np.result_type(np.float32, space.dtype) if isinstance(space, spaces.Box) else np.int64
+        columns = [((), np.float32), ((), np.bool_), ((), np.bool_), (space.shape or (), action_dtype)]
+        zeros = (torch.from_numpy(np.zeros((num_steps, num_envs, *shape), dtype)) for shape, dtype in columns)
+        return cls(*(one.pin_memory() if device.type == "cuda" else one for one in zeros))
 
-    def on(self, device: torch.device) -> Written:
+    def to(self, device: torch.device) -> StepBuffer:
         """A copy on a device."""
-        return Written(*(one.to(device, non_blocking=True, copy=True) for one in self))
+        return StepBuffer(*(one.to(device, non_blocking=True, copy=True) for one in self))
 
 
-class Group:
-    """Environments that act and step together, and their columns of what a rollout writes down."""
+class EnvGroup:
+    """Environments that act and step together, with their columns of the step buffer."""
 
-    def __init__(self, envs: TrainingEnvs, actor: Actor, columns: Written, normaliser: ObsNormaliser | None) -> None:
-        self.envs, self.actor, self.normaliser = envs, actor, normaliser
-        self.for_env = ForEnv(actor.ppo.network.action, envs.action_space)
+    def __init__(
+        self, envs: ResumableVectorEnv, actor: Actor, columns: StepBuffer, normalizer: ObsNormalizer | None
+    ) -> None:
+        self.envs, self.actor, self.normalizer = envs, actor, normalizer
+        self.decode_actions = ActionDecoder(actor.ppo.network.action, envs.action_space)
         self.obs: Values = np.zeros(0)
         self.num_steps = len(columns.reward)
         self._reward, self._terminated, self._truncated, self._actions = (one.numpy() for one in columns)
-        # Where only waiting tells whether a step is done, whatever else is to be done has to be done before.
-        self.apart = envs.ready() is not None
+        # If a step cannot be polled, receiving it blocks: everything else must be done before that.
+        self.pollable = envs.poll() is not None
         self._acting = self._sent = False
         self.t = 0
         self.ended: list[tuple[int, Values, Episodes]] = []
-        """The steps in which something ended, with the true last states and what it was."""
+        """Per step with an end: its index, the true last states, and the episodes that ended."""
 
-    def see(self, obs: Values) -> None:
-        """What the environments show now."""
-        self.obs = self.normaliser.see(obs) if self.normaliser else obs
+    def set_obs(self, obs: Values) -> None:
+        """Set the current observation, normalized if a normalizer is used."""
+        self.obs = self.normalizer.update(obs) if self.normalizer else obs
 
-    def begin(self, noise: Tensor) -> None:
-        """Start a rollout: act on the observation that the last one left."""
-        self.t, self._sent = 0, False  # a step that was cut off is for `send` to refuse
+    def start_rollout(self, noise: Tensor) -> None:
+        """Start a rollout: act on the current observation."""
+        self.t, self._sent = 0, False  # `send` refuses to go on if a step was interrupted
         self.ended.clear()
-        self.actor.begin(noise)
+        self.actor.start_rollout(noise)
         self._act()
 
     @property
     def finished(self) -> bool:
-        """Whether all steps of the rollout are written down."""
+        """Whether all steps of the rollout are stored."""
         return self.t == self.num_steps
 
-    def ready(self) -> bool:
-        """Whether `advance` has something to do; where that cannot be told, it waits until it has."""
-        return self.actor.ready() if self._acting else self.envs.ready() is not False
+    def poll(self) -> bool:
+        """Whether `advance` would not block; also True where this cannot be polled."""
+        return self.actor.poll() if self._acting else self.envs.poll() is not False
 
     def advance(self) -> None:
-        """Step with the actions that are ready, or act on the observations that are."""
+        """Send the chosen actions to the environments, or act on the observations they returned."""
         if self._acting:
             self._step()
             return
-        self.see(self.envs.wait())
+        self.set_obs(self.envs.recv_obs())
         if self.t == self.num_steps - 1:
             self.actor.finish(self.obs)
             self._write(self.envs.recv())
             return
         self._act()
-        if not self.apart:
+        if not self.pollable:
             self._step()
 
     def _act(self) -> None:
@@ -95,18 +98,18 @@ class Group:
         self._acting = True
 
     def _step(self) -> None:
-        """Write down the step before, while a GPU may still be acting, and take the next."""
+        """Store the step before, while the GPU may still be acting, and send the next."""
         if self._sent:
             self._write(self.envs.recv())
-        self._actions[self.t] = action = self.for_env(self.actor.result())
+        self._actions[self.t] = action = self.decode_actions(self.actor.result())
         self.envs.send(action)
         self._acting, self._sent = False, True
 
-    def _write(self, step: Step) -> None:
+    def _write(self, step: EnvStep) -> None:
         t = self.t
         self._reward[t], self._terminated[t], self._truncated[t] = step.reward, step.terminated, step.truncated
         if len(step.final_obs):
-            last = self.normaliser(step.final_obs) if self.normaliser else step.final_obs
+            last = self.normalizer(step.final_obs) if self.normalizer else step.final_obs
             self.ended.append((t, last, step.episodes))
         self.t += 1
         self._sent = False

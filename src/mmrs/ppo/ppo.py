@@ -1,4 +1,4 @@
-"""Proximal policy optimisation (Schulman et al. 2017), as the implementation that the paper cites does it."""
+"""Proximal policy optimization (Schulman et al. 2017), as in the implementation that the paper cites."""
 
 from __future__ import annotations
 
@@ -9,61 +9,63 @@ import torch
 from torch import Tensor
 
 from mmrs.functional.losses import clipped_policy_loss, clipped_value_loss
-from mmrs.functional.ppo_gpu import OldPolicy, choice_slopes, clipped_adam
-from mmrs.nets.actor_critic import ActorCritic, WithPull
-from mmrs.nets.cuda_graphs import Captured, set_learning_rate, to_device
+from mmrs.functional.ppo_gpu import OldPolicy, clipped_adam, ppo_gradients
+from mmrs.nets.actor_critic import ActorCritic, ForwardWithVJP
+from mmrs.nets.cuda_graphs import CudaGraphed, set_learning_rate, to_device
 from mmrs.nets.flat import flatten_parameters
 from mmrs.spaces import ObservationSpec
 
 
 @dataclass(frozen=True)
 class PPOConfig:
-    """The learner's numbers; unless a section is named they are those of the cited implementation's Atari recipe."""
+    """Hyperparameters of PPO. Without a section number, a default is that of the cited implementation for Atari."""
 
+    # Deviation: Sec. 6.2 prints 0.0025, ten times the rate of the cited code.
     learning_rate: float = 2.5e-4
-    """Of Adam. # Deviation: Sec. 6.2 prints 0.0025, ten times the cited code's; `paper-literal` has it."""
+    """Learning rate of Adam. Sec. 6.2 prints 0.0025, ten times that of the cited code; preset paper-literal has it."""
     linear_decay: bool = True
-    """Let the rate fall linearly to 0 over the run."""
+    """Decay the learning rate linearly to 0 over the run."""
     clip: float = 0.1
-    """Bound of the probability ratio, and of a value's move."""
+    """Clip range of the probability ratio, and of the change of a value."""
     epochs: int = 4
-    """Passes over a rollout."""
+    """Passes over each rollout."""
     minibatches: int = 4
-    """Parts a pass is split into."""
+    """Minibatches per pass."""
     gamma: float = 0.99
-    """Discount."""
+    """Discount factor."""
     gae_lambda: float = 0.95
-    """Trace of the advantages (Sec. 6.2)."""
+    """Lambda of generalized advantage estimation (Sec. 6.2)."""
     entropy_weight: float = 0.01
     """Entropy coefficient (Sec. 6.2)."""
     value_weight: float = 0.5
     """Value function coefficient (Sec. 6.2)."""
     clip_values: bool = True
-    """Bound how far a value may move in one update."""
+    """Clip the change of a value per update, as in the cited code."""
+    # Deviation: Sec. 6.2 clips to [-5, 5], the cited code clips the norm.
     max_grad_norm: float = 0.5
-    """Norm the gradient is scaled down to. # Deviation: Sec. 6.2 clips to [-5, 5]; see `grad_value_clip`."""
+    """Maximum norm of the gradient. Sec. 6.2 clips each entry instead: see grad-value-clip."""
     grad_value_clip: float | None = None
-    """Clip each gradient entry to plus or minus this instead; 5 in Sec. 6.2."""
+    """Clip each entry of the gradient to plus or minus this value instead; 5 in Sec. 6.2."""
     adam_eps: float = 1e-5
     """Adam's epsilon."""
-    normalise_advantages: Literal["rollout", "minibatch", "none"] = "rollout"
-    """What advantages are standardised over: the rollout, as in the cited code, or each minibatch."""
+    normalize_advantages: Literal["rollout", "minibatch", "none"] = "rollout"
+    """Standardize advantages over the rollout, as in the cited code, over each minibatch, or not at all."""
     bf16: bool = False
-    """Convolve in bfloat16: faster where the processor has it, and not the same numbers."""
+    """Run convolutions in bfloat16: faster on processors that support it, but results differ."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What an update learns from: B transitions in any order."""
+    """The data of an update: B transitions in any order."""
 
     obs: Tensor
     """``[B, *obs]``"""
     actions: Tensor
-    """``[B, A]`` as the network sampled them."""
+    """``[B, A]``, as sampled by the network."""
     log_prob: Tensor
-    """``[B]`` when acting."""
+    """``[B]``, when the action was taken."""
     values: Tensor
-    """``[B, heads]`` when acting."""
+    """``[B, heads]``, when the action was taken."""
     returns: Tensor
     """``[B, heads]``"""
     advantages: Tensor
@@ -71,23 +73,23 @@ class Batch:
 
 
 class PPO:
-    """Network, optimiser and the clipped objective."""
+    """Network, optimizer and the clipped objective."""
 
     def __init__(
         self, network: ActorCritic, observation: ObservationSpec, config: PPOConfig, generator: torch.Generator
     ) -> None:
         self.network, self.observation, self.config, self.generator = network, observation, config, generator
         self.weights = flatten_parameters(network)
-        # One fused call on the CPU. On a GPU its kernel gives a single vector to few processors: plain ones are faster.
+        # Fused on the CPU only: on a GPU the fused kernel runs one vector on few multiprocessors and is slower.
         fused = not self.weights.is_cuda
         self.optimizer = torch.optim.Adam(
             [self.weights], config.learning_rate, eps=config.adam_eps, fused=fused, foreach=False
         )
         self._batch: Batch | None = None
-        # What the kernel knows: a single choice, and advantages that need no other of the minibatch.
-        self._one_kernel = len(network.action.choices) == 1 and config.normalise_advantages != "minibatch"
-        self._with_pull: WithPull = network.with_pull
-        self._captured_step = Captured(self._step, coarse=True)
+        # The kernel handles a single discrete action, and no advantages that are normalized over the minibatch.
+        self._one_kernel = len(network.action.nvec) == 1 and config.normalize_advantages != "minibatch"
+        self._with_vjp: ForwardWithVJP = network.with_vjp
+        self._captured_step = CudaGraphed(self._step, allow_tf32=True)
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Distribution parameters and values of raw observations."""
@@ -100,18 +102,18 @@ class PPO:
         return parameters.float(), values.float()
 
     def update(self, batch: Batch, progress: float) -> dict[str, Tensor]:
-        """Learn from a rollout's transitions; `progress` is the share of training done, for the decaying rate.
+        """Learn from a rollout's transitions; `progress` is the finished share of training, for the learning rate.
 
-        Returns measurements, which a GPU may still be working out.
+        Returns metrics, which a GPU may still be computing.
         """
         left = 1.0 - progress if self.config.linear_decay else 1.0
         set_learning_rate(self.optimizer, self.config.learning_rate * left)
         advantages = batch.advantages
-        if self.config.normalise_advantages == "rollout":
-            advantages = standardised(advantages)
-        self._hold(replace(batch, advantages=advantages))
+        if self.config.normalize_advantages == "rollout":
+            advantages = standardize(advantages)
+        self._load_batch(replace(batch, advantages=advantages))
         if not self.config.bf16:
-            self._with_pull = self.network.prepared()
+            self._with_vjp = self.network.prepared()
         orders = [torch.randperm(len(advantages), generator=self.generator) for _ in range(self.config.epochs)]
         parts = []
         for order in to_device(torch.stack(orders), advantages.device):
@@ -120,55 +122,57 @@ class PPO:
         names = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "grad_norm")
         return dict(zip(names, torch.stack(parts).mean(0), strict=True))
 
-    def _hold(self, batch: Batch) -> None:
-        """Keep the batch; on a GPU always in the same place, where the captured step reads it."""
+    def _load_batch(self, batch: Batch) -> None:
+        """Keep the batch; on a GPU copy it to the buffers that the captured step reads."""
         held = self._batch
         if held is None or not held.obs.is_cuda or held.obs.shape != batch.obs.shape:
-            self._batch, self._captured_step = batch, Captured(self._step, coarse=True)
+            self._batch, self._captured_step = batch, CudaGraphed(self._step, allow_tf32=True)
             return
         for field in fields(Batch):
             getattr(held, field.name).copy_(getattr(batch, field.name))
 
     @torch.no_grad()
     def _step(self, index: Tensor) -> Tensor:
-        """One gradient step on a minibatch; returns its measurements."""
+        """One gradient step on a minibatch; returns its metrics."""
         batch = self._batch
         assert batch is not None and self.weights.grad is not None
         with torch.autocast(index.device.type, torch.bfloat16, enabled=self.config.bf16):
-            parameters, values, pull = self._with_pull(self.network.features(batch.obs[index]))
+            parameters, values, vjp = self._with_vjp(self.network.features(batch.obs[index]))
         self.weights.grad.zero_()
-        by_parameters, by_values, measured = self._slopes(parameters, values, batch, index)
-        pull(by_parameters, by_values)
-        norm = self._move()
-        return torch.cat([measured.mean(1), norm.view(1)])
+        grad_parameters, grad_values, metrics = self._loss_gradients(parameters, values, batch, index)
+        vjp(grad_parameters, grad_values)
+        norm = self._optimizer_step()
+        return torch.cat([metrics.mean(1), norm.view(1)])
 
-    def _slopes(self, parameters: Tensor, values: Tensor, batch: Batch, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Slopes of the objective by what the network says of a minibatch, and five measurements of each transition."""
+    def _loss_gradients(
+        self, parameters: Tensor, values: Tensor, batch: Batch, index: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Gradients of the objective with respect to the network's outputs, and five metrics per transition."""
         config, share = self.config, 1.0 / len(index)
         bound = config.clip if config.clip_values else None
         if parameters.is_cuda and self._one_kernel:
             old = OldPolicy(batch.actions, batch.log_prob, batch.values, batch.returns, batch.advantages)
             weights = {"entropy_weight": config.entropy_weight, "value_weight": config.value_weight}
-            found = choice_slopes(parameters, values, old, index, clip=config.clip, value_clip=bound, **weights)
+            found = ppo_gradients(parameters, values, old, index, clip=config.clip, value_clip=bound, **weights)
             if found is not None:
                 return found
         actions, advantages = batch.actions[index], batch.advantages[index]
-        if config.normalise_advantages == "minibatch":
-            advantages = standardised(advantages)
+        if config.normalize_advantages == "minibatch":
+            advantages = standardize(advantages)
         log_prob, entropy = self.network.log_prob(parameters, actions)
         log_ratio = log_prob - batch.log_prob[index]
         ratio = log_ratio.exp()
-        policy_loss, by_log_prob = clipped_policy_loss(ratio, advantages, config.clip)
-        value_loss, by_values = clipped_value_loss(values, batch.values[index], batch.returns[index], bound)
-        by_entropy = -config.entropy_weight * share
-        by_parameters = self.network.pull_log_prob(parameters, actions, by_log_prob * share, by_entropy)
+        policy_loss, grad_log_prob = clipped_policy_loss(ratio, advantages, config.clip)
+        value_loss, grad_values = clipped_value_loss(values, batch.values[index], batch.returns[index], bound)
+        grad_entropy = -config.entropy_weight * share
+        grad_parameters = self.network.vjp_log_prob(parameters, actions, grad_log_prob * share, grad_entropy)
         kl = ratio - 1.0 - log_ratio  # unbiased and never negative
         outside = ((ratio - 1.0).abs() > config.clip).float()
-        measured = torch.stack([policy_loss, value_loss.sum(1), entropy, kl, outside])
-        return by_parameters, by_values * (config.value_weight * share), measured
+        metrics = torch.stack([policy_loss, value_loss.sum(1), entropy, kl, outside])
+        return grad_parameters, grad_values * (config.value_weight * share), metrics
 
-    def _move(self) -> Tensor:
-        """Adam's step with a bounded gradient; returns the norm it had."""
+    def _optimizer_step(self) -> Tensor:
+        """A step of Adam with the clipped gradient; returns the norm before clipping."""
         if self.weights.is_cuda and self.config.grad_value_clip is None:
             norm = clipped_adam(self.weights, self.optimizer, self.config.max_grad_norm)
             if norm is not None:
@@ -178,7 +182,7 @@ class PPO:
         return norm
 
     def _clip_gradient(self) -> Tensor:
-        """Bound the gradient; returns the norm it had."""
+        """Clip the gradient; returns its norm before."""
         gradient = self.weights.grad
         assert gradient is not None
         norm: Tensor = torch.linalg.vector_norm(gradient)
@@ -189,6 +193,6 @@ class PPO:
         return norm
 
 
-def standardised(advantages: Tensor) -> Tensor:
-    """With mean 0 and spread 1, unless there is no spread."""
+def standardize(advantages: Tensor) -> Tensor:
+    """Shift to mean 0 and scale to standard deviation 1; constant advantages become 0."""
     return (advantages - advantages.mean()) / (advantages.std(correction=0) + 1e-5)

@@ -1,4 +1,4 @@
-"""From runs to what the report shows: seeds gathered into cells, curves brought to one grid a game."""
+"""Turn runs into the contents of a report: seeds grouped into cells, curves resampled to one grid per game."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 import mmrs
 from mmrs.audit.record_checks import RECORD_CHECKS, audit_record, bonus_size, bonus_terms
-from mmrs.errors import InputError, near_matches
+from mmrs.errors import InputError, did_you_mean
 from mmrs.report.collect import Collection
 from mmrs.report.data import Cell, Curve, Flag, ReportData, RunLine
 from mmrs.report.reference_scores import ATARI, BULLET, game_name
@@ -19,11 +19,11 @@ from mmrs.report.reference_scores import METHODS as PAPER_METHODS
 from mmrs.runs.records import POINTS, Column, RunRecord
 from mmrs.stats import t_interval
 
-CURVES = ("life_return", "game_return", "coverage", "fairness", "bonus_advantage_share", "steps_per_second")
+CURVES = ("episode_return", "game_return", "coverage", "fairness", "bonus_advantage_share", "steps_per_second")
 _NO_SCORES = ("step", "bonus_advantage_share", "steps_per_second")
 
 _SMALLEST = 1e-6
-"""Part of its first size at which a bonus is drawn where it is nothing at all: a logarithm cannot show that."""
+"""Smallest relative size of a bonus that is drawn: the logarithmic scale cannot show 0."""
 
 Group = dict[tuple[str, str], list[RunRecord]]
 
@@ -33,7 +33,8 @@ def build_report(found: Collection, metrics: Sequence[str] = ()) -> ReportData:
 
     Args:
         found: the runs.
-        metrics: numbers of the record to make tables of; none: returns of lives and of games, one where they agree.
+        metrics: metrics of the record to make tables of. Default: returns of lives and of games, or one where the two
+            agree.
     """
     groups: Group = defaultdict(list)
     for run, label in zip(found.runs, found.labels, strict=True):
@@ -48,7 +49,7 @@ def build_report(found: Collection, metrics: Sequence[str] = ()) -> ReportData:
         runs.sort(key=lambda run: run.seed)
         seeds = {run.seed for run in runs} | planned.get((env, method), set())
         cells[env, method] = _cell(env, method, runs, len(seeds), metrics, grids[env])
-    there = {(run.env, run.method, run.seed) for run in found.runs}
+    present = {(run.env, run.method, run.seed) for run in found.runs}
     keys = [*cells, *planned]
     return ReportData(
         cells=cells,
@@ -62,12 +63,12 @@ def build_report(found: Collection, metrics: Sequence[str] = ()) -> ReportData:
         suites=found.suites,
         tables=tuple(map(str, found.tables)),
         made=f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC, mmrs {mmrs.__version__}",
-        missing_runs=sum((one.env, one.method, one.seed) not in there for one in found.planned),
+        missing_runs=sum((one.env, one.method, one.seed) not in present for one in found.planned),
     )
 
 
 def _game_order(env: str) -> tuple[int, str]:
-    """The paper's order, then the rest by name."""
+    """Sort key: the paper's order, then the rest by name."""
     known = [*ATARI, *BULLET]
     game = game_name(env)
     return (known.index(game), "") if game in known else (len(known), env)
@@ -78,15 +79,15 @@ def _method_order(method: str) -> tuple[int, str]:
     return (PAPER_METHODS.index(name) if name in PAPER_METHODS else len(PAPER_METHODS), method)
 
 
-def _metrics(runs: Sequence[RunRecord], asked: Sequence[str]) -> tuple[str, ...]:
+def _metrics(runs: Sequence[RunRecord], requested: Sequence[str]) -> tuple[str, ...]:
     known = {name: None for run in runs for name in run.columns if name not in _NO_SCORES and "reward/" not in name}
-    for name in asked:
+    for name in requested:
         if name not in known:
-            raise InputError(f"no run has the number {name!r}. {near_matches(name, known)}")
-    if asked:
-        return tuple(asked)
-    differ = any(run.last("life_return") != run.last("game_return") for run in runs)
-    return ("life_return", "game_return") if differ else ("game_return",)
+            raise InputError(f"no run has the metric {name!r}. {did_you_mean(name, known)}")
+    if requested:
+        return tuple(requested)
+    differ = any(run.last("episode_return") != run.last("game_return") for run in runs)
+    return ("episode_return", "game_return") if differ else ("game_return",)
 
 
 # --- cells ------------------------------------------------------------------------------------------------------------
@@ -115,7 +116,7 @@ def _line(run: RunRecord) -> RunLine:
         step=run.step,
         total=run.total,
         state=state,
-        bad=run.bad,
+        bad_lines=run.bad_lines,
         version=run.version,
         command=run.command,
         error=run.error,
@@ -123,7 +124,7 @@ def _line(run: RunRecord) -> RunLine:
 
 
 def _grids(runs: Sequence[RunRecord]) -> dict[str, Column]:
-    """The steps of each game's curves: common to its methods, so that one can be read against the other."""
+    """The steps of each game's curves, common to all methods so that they can be compared."""
     ends: dict[str, list[float]] = defaultdict(list)
     for run in runs:
         steps = run.columns["step"]
@@ -138,7 +139,7 @@ def _curves(runs: Sequence[RunRecord], grid: Column) -> dict[str, Curve]:
         names |= dict.fromkeys([*(n for n in run.columns if n in CURVES or n.startswith("env/")), *terms])
     curves = {name: _curve([_on_grid(run, run.columns.get(name), grid) for run in runs]) for name in names}
     if any(bonus_terms(run) for run in runs):
-        # Over seeds in logarithms: sizes are compared by ratios, and no interval reaches below nothing.
+        # Averaged over seeds in logarithms: sizes are compared by ratios, and no interval extends below 0.
         sizes = np.log(np.maximum([_on_grid(run, relative_size(run), grid) for run in runs], _SMALLEST))
         curves["bonus_size"] = Curve(*map(np.exp, t_interval(sizes)))
     return curves
@@ -149,33 +150,33 @@ def _curve(rows: list[Column]) -> Curve:
 
 
 def _on_grid(run: RunRecord, values: Column | None, grid: Column) -> Column:
-    """A number between the rows of the record, NaN before its first and after its last."""
+    """A metric interpolated between the rows of the record; NaN before its first value and after its last."""
     steps = run.columns["step"]
-    there = ~np.isnan(values) if values is not None else np.zeros(0, bool)
-    if values is None or not there.any():
+    known = ~np.isnan(values) if values is not None else np.zeros(0, bool)
+    if values is None or not known.any():
         return np.full(len(grid), np.nan)
-    return np.interp(grid, steps[there], values[there], left=np.nan, right=np.nan)
+    return np.interp(grid, steps[known], values[known], left=np.nan, right=np.nan)
 
 
 # --- the bonus --------------------------------------------------------------------------------------------------------
 
 
 def relative_size(run: RunRecord) -> Column | None:
-    """The bonus' size against its mean over the first tenth of the run, told where there was any."""
+    """Size of the bonus relative to its mean over the first tenth of the run; None without a bonus there."""
     size = bonus_size(run)
     first = np.nanmean(size[: max(1, len(size) // 10)]) if len(size) and not np.isnan(size).all() else 0.0
     return size / first if first > 0 else None
 
 
 def _flags(found: Collection) -> tuple[Flag, ...]:
-    """What the records show, and what `mmrs audit` wrote down for runs it was asked about."""
+    """Findings in the records, and those that `mmrs audit` saved in the runs' folders."""
     flags: dict[tuple[str, str], Flag] = {}
     for run, label in zip(found.runs, found.labels, strict=True):
-        from_record = [(f.title, f.figure, f.remedy) for f in audit_record(run) if f.flagged]
-        # What the record decides is asked of the record as it is now: the run may have gone on since it was audited.
+        from_record = [(f.title, f.measured, f.remedy) for f in audit_record(run) if f.flagged]
+        # Checks of the record are repeated on its present state: the run may have continued since its audit.
         probed = [f for f in run.findings if f.get("flagged") and f.get("name") not in RECORD_CHECKS]
-        from_probe = [(f.get("title"), f.get("figure"), f.get("remedy")) for f in probed]
-        for title, figure, remedy in [*from_record, *from_probe]:
+        from_probe = [(f.get("title"), f.get("measured"), f.get("remedy")) for f in probed]
+        for title, measured, remedy in [*from_record, *from_probe]:
             key = (str(run.path), str(title))
-            flags.setdefault(key, Flag(run.path.name, run.env, label, str(title), str(figure), str(remedy)))
+            flags.setdefault(key, Flag(run.path.name, run.env, label, str(title), str(measured), str(remedy)))
     return tuple(flags.values())

@@ -1,4 +1,4 @@
-"""Runs of many folders: found, read, told apart, and compared with what their sweeps had planned."""
+"""Collect runs from many folders: find, read and label them, and compare them with what their sweeps planned."""
 
 from __future__ import annotations
 
@@ -10,26 +10,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mmrs.errors import InputError, StorageError, near_matches
+from mmrs.errors import InputError, StorageError, did_you_mean
 from mmrs.runs.history import is_finished
-from mmrs.runs.records import THEN, RunRecord, is_run, read_run
+from mmrs.runs.records import VERSION_SEPARATOR, RunRecord, is_run, read_run
 from mmrs.storage.files import read_regular
 
 _LIMIT = 1 << 28
-_NOT_THE_EXPERIMENT = {
+_IGNORED_KEYS = {
     *("seed", "root", "name", "quiet", "device", "threads", "wandb", "checkpoint_every"),
     *("env.id", "env.threads", "env.groups", "env.vectorization", "env.step_timeout", "bonus.name"),
 }
-"""Settings that name a run or say where and how it ran, not what was tried."""
-
-
-_NONE = "not there"
+"""Settings that name a run or describe where and how it ran; they do not make it another experiment."""
+_ABSENT = "absent"
 """Value of a setting that a run's version did not have."""
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A run that a sweep is to bring to its end."""
+    """A run that a sweep has planned."""
 
     env: str
     method: str
@@ -38,15 +36,15 @@ class Planned:
 
 @dataclass(frozen=True)
 class Collection:
-    """What a set of folders holds."""
+    """The contents of a set of folders."""
 
     runs: tuple[RunRecord, ...]
     labels: tuple[str, ...]
-    """Of each run's method: the bonus, and what sets its configuration apart from others of that bonus and game."""
+    """Method of each run: the bonus, and the settings in which it differs from most runs of that bonus and game."""
     planned: tuple[Planned, ...]
     suites: tuple[str, ...]
     tables: tuple[Path, ...]
-    """Folders of sweeps that hold tables (mazes, the grid world) rather than a training run."""
+    """Folders of sweeps that hold tables (mazes, the grid world) instead of a training run."""
     problems: tuple[str, ...]
 
 
@@ -56,12 +54,12 @@ def collect(folders: Sequence[Path]) -> Collection:
     Raises:
         InputError: a folder does not exist, or there is no run and no sweep in any of them.
     """
-    places, sweeps, tables, problems = _find(folders)
-    runs, unread = _read(places)
+    paths, sweeps, tables, problems = _find(folders)
+    runs, unread = _read(paths)
     plan, more = _read_sweeps(sweeps)
     problems += [*unread, *more, *_table_problems(plan.tables, tables)]
     planned, suites = tuple(plan.planned), tuple(plan.suites)
-    runs = [replace(run, called=plan.called.get(run.path, "")) for run in runs]
+    runs = [replace(run, sweep_label=plan.labels.get(run.path, "")) for run in runs]
     if not (runs or planned or tables):
         named = ", ".join(str(folder) for folder in folders)
         trouble = f" {problems[0]}" if problems else ""
@@ -69,13 +67,13 @@ def collect(folders: Sequence[Path]) -> Collection:
             f"there is no run in {named}: no folder there holds a readable config.json.{trouble} Runs are made by "
             "`mmrs train` and `mmrs sweep`."
         )
-    runs, twice = _without_copies(runs)
-    problems += [*twice, *_record_problems(runs), *_version_problems(runs)]
+    runs, copies = _without_copies(runs)
+    problems += [*copies, *_record_problems(runs), *_version_problems(runs)]
     return Collection(tuple(runs), tuple(_labels(runs)), planned, suites, tuple(tables), tuple(problems))
 
 
 def _find(folders: Sequence[Path]) -> tuple[list[Path], list[Path], list[Path], list[str]]:
-    """Folders of runs, files of sweeps, folders of tables, and what was passed over; no run is looked into."""
+    """Folders of runs, files of sweeps, folders of tables, and problems; folders of runs are not searched further."""
     runs: dict[Path, None] = {}
     sweeps: dict[Path, None] = {}
     tables: dict[Path, None] = {}
@@ -84,26 +82,26 @@ def _find(folders: Sequence[Path]) -> tuple[list[Path], list[Path], list[Path], 
     problems: list[str] = []
 
     def unreadable(error: OSError) -> None:
-        problems.append(f"{error.filename} cannot be read ({error.strerror}). What is in it is left out.")
+        problems.append(f"{error.filename} cannot be read ({error.strerror}). Its contents are left out.")
 
     for folder in folders:
         _require_folder(folder)
-        for place, below, files in os.walk(folder, onerror=unreadable):
+        for parent, below, files in os.walk(folder, onerror=unreadable):
             below[:] = sorted(name for name in below if not name.startswith("."))
-            here = Path(place).resolve()
+            here = Path(parent).resolve()
             seen.add(here)
             if is_run(here):
                 runs[here], below[:] = None, []
             elif "job.json" in files:
                 tables[here], below[:] = None, []
             elif "metrics.jsonl" in files:
-                problems.append(f"{here} has a record but no config.json to tell what it is of. It is left out.")
+                problems.append(f"{here} has a record but no config.json that describes the run. It is left out.")
             if "sweep.json" in files:
                 sweeps[here / "sweep.json"] = None
             links += [path for name in below if (path := here / name).is_symlink()]
     for link in links:
         if link.resolve() not in seen:
-            problems.append(f"{link} is a link to a folder and was not followed; name that folder too to have it here.")
+            problems.append(f"{link} is a link to a folder and was not followed; to include that folder, name it too.")
     return list(runs), list(sweeps), list(tables), problems
 
 
@@ -111,15 +109,15 @@ def _require_folder(folder: Path) -> None:
     if not folder.is_dir():
         parent = folder.parent
         beside = [p.name for p in parent.iterdir() if p.is_dir()] if parent.is_dir() else []
-        hint = near_matches(folder.name, beside) if beside else ""
+        hint = did_you_mean(folder.name, beside) if beside else ""
         raise InputError(f"there is no folder {folder}. {hint}".strip())
 
 
-def _read(places: Iterable[Path]) -> tuple[list[RunRecord], list[str]]:
+def _read(paths: Iterable[Path]) -> tuple[list[RunRecord], list[str]]:
     runs, problems = [], []
-    for place in places:
+    for path in paths:
         try:
-            runs.append(read_run(place))
+            runs.append(read_run(path))
         except StorageError as error:
             problems.append(f"{error} It is left out.")
     return runs, problems
@@ -127,14 +125,14 @@ def _read(places: Iterable[Path]) -> tuple[list[RunRecord], list[str]]:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What sweeps are to bring to their ends."""
+    """The plans of all sweeps that were found."""
 
     planned: dict[Planned, None] = field(default_factory=dict)
     suites: dict[str, None] = field(default_factory=dict)
-    called: dict[Path, str] = field(default_factory=dict)
-    """What a sweep calls the method of a run's folder."""
+    labels: dict[Path, str] = field(default_factory=dict)
+    """The sweep's name for the method of a run, by the run's folder."""
     tables: set[str] = field(default_factory=set)
-    """Names of folders that are to hold tables."""
+    """Names of the folders planned for tables."""
 
 
 def _read_sweeps(paths: Iterable[Path]) -> tuple[_Plan, list[str]]:
@@ -145,14 +143,14 @@ def _read_sweeps(paths: Iterable[Path]) -> tuple[_Plan, list[str]]:
             plan.suites[str(data["suite"])] = None
             trained = [cell for cell in data["cells"] if cell.get("kind", "train") == "train"]
             plan.planned.update({Planned(str(c["env"]), str(c["method"]), int(c["seed"])): None for c in trained})
-            plan.called.update({path.parent / str(c["name"]): str(c["method"]) for c in trained})
+            plan.labels.update({path.parent / str(c["name"]): str(c["method"]) for c in trained})
             plan.tables.update(str(c["name"]) for c in data["cells"] if c.get("kind", "train") != "train")
         except (StorageError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
-            problems.append(f"{path} cannot be read: which runs are missing is not known from it.")
+            problems.append(f"{path} cannot be read: runs that it planned and that are missing are not reported.")
     return plan, problems
 
 
-# --- one experiment or two --------------------------------------------------------------------------------------------
+# --- which runs belong to one experiment ------------------------------------------------------------------------------
 
 
 def _flat(config: dict[str, Any], prefix: str = "") -> dict[str, str]:
@@ -160,7 +158,7 @@ def _flat(config: dict[str, Any], prefix: str = "") -> dict[str, str]:
     for name, value in config.items():
         if isinstance(value, dict):
             flat |= _flat(value, f"{prefix}{name}.")
-        elif prefix + name not in _NOT_THE_EXPERIMENT:
+        elif prefix + name not in _IGNORED_KEYS:
             flat[prefix + name] = " ".join(map(str, value)) if isinstance(value, list) else str(value)
     return flat
 
@@ -173,49 +171,49 @@ def _without_copies(runs: list[RunRecord]) -> tuple[list[RunRecord], list[str]]:
         if key not in longest or (run.step, run.finished) > (longest[key].step, longest[key].finished):
             longest[key] = run
     copies = len(runs) - len(longest)
-    told = [f"{copies} of the runs are there more than once; the longest of each is used."] if copies else []
-    return list(longest.values()), told
+    problems = [f"{copies} of the runs are there more than once; the longest of each is used."] if copies else []
+    return list(longest.values()), problems
 
 
 def _labels(runs: list[RunRecord]) -> list[str]:
-    """The bonus' name, with the settings in which a run differs from most runs of that bonus in that game."""
+    """Name of each run's bonus, with the settings in which it differs from most runs of that bonus in that game."""
     flat = [_flat(run.config) for run in runs]
     groups: dict[tuple[str, str], list[dict[str, str]]] = defaultdict(list)
     for run, settings in zip(runs, flat, strict=True):
         groups[run.env, run.method].append(settings)
     usual = {
-        key: {name: Counter(s.get(name, _NONE) for s in group).most_common(1)[0][0] for name in _all_names(group)}
+        key: {name: Counter(s.get(name, _ABSENT) for s in group).most_common(1)[0][0] for name in _all_names(group)}
         for key, group in groups.items()
         if any(settings != group[0] for settings in group)
     }
     labels = []
     for run, settings in zip(runs, flat, strict=True):
         common = usual.get((run.env, run.method), settings)
-        there = {name: settings.get(name, _NONE) for name in common}
-        other = [f"{name}={value}" for name, value in there.items() if common[name] != value]
+        own = {name: settings.get(name, _ABSENT) for name in common}
+        other = [f"{name}={value}" for name, value in own.items() if common[name] != value]
         labels.append(f"{run.method} ({', '.join(other)})" if other else run.method)
     return labels
 
 
 def _all_names(group: list[dict[str, str]]) -> dict[str, None]:
-    """Of settings: another version may have had others."""
+    """Names of all settings of a group; they can differ between versions."""
     return dict.fromkeys(name for settings in group for name in settings)
 
 
-# --- what is odd ------------------------------------------------------------------------------------------------------
+# --- problems ---------------------------------------------------------------------------------------------------------
 
 
 def _record_problems(runs: list[RunRecord]) -> list[str]:
-    cut = [run for run in runs if run.bad]
+    cut = [run for run in runs if run.bad_lines]
     empty = [run for run in runs if not run.rows]
     problems = []
     if cut:
-        lines = sum(run.bad for run in cut)
+        lines = sum(run.bad_lines for run in cut)
         problems.append(
             f"{lines} half-written or damaged lines in the records of {_names(cut)}; every good line is used."
         )
     if empty:
-        problems.append(f"No numbers yet from {_names(empty)}.")
+        problems.append(f"No metrics yet from {_names(empty)}.")
     return problems
 
 
@@ -226,10 +224,10 @@ def _table_problems(planned: set[str], folders: Iterable[Path]) -> list[str]:
 
 def _version_problems(runs: list[RunRecord]) -> list[str]:
     counts = Counter(run.version for run in runs)
-    if len(counts) < 2 and not any(THEN in version for version in counts):
+    if len(counts) < 2 and not any(VERSION_SEPARATOR in version for version in counts):
         return []
-    told = ", ".join(f"{number} by {version}" for version, number in sorted(counts.items()))
-    return [f"The runs were made by different versions of mmrs: {told}. Their numbers may not compare."]
+    listed = ", ".join(f"{count} by {version}" for version, count in sorted(counts.items()))
+    return [f"The runs were made by different versions of mmrs: {listed}. Their scores may not be comparable."]
 
 
 def _names(runs: list[RunRecord]) -> str:

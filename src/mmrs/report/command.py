@@ -1,4 +1,4 @@
-"""`mmrs report`: what came of any number of runs, as one page, with its figures and tables as files."""
+"""`mmrs report`: one page with the results of any number of runs, and its figures and tables as files."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from mmrs.report.family_stats import family_stats
 from mmrs.report.figures import write_figures
 from mmrs.report.page import render_report
 from mmrs.report.tables import ScoreTable, score_tables, to_csv, to_latex, to_markdown
-from mmrs.storage.files import output_folder, write_whole
+from mmrs.storage.files import output_folder, write_atomic
 
 
 @dataclass(frozen=True)
 class ReportConfig:
-    """Report on runs and sweeps: one HTML page that stands by itself, its figures and its tables."""
+    """Report on runs and sweeps: one self-contained HTML page, its figures and its tables."""
 
     folders: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """Folders of runs, of sweeps, or of any of those, however deep; also of runs that still go on."""
+    """Folders of runs or sweeps, searched at any depth. Runs may still be in progress."""
     out: Path = Path("report")
-    """Folder to write to."""
+    """Folder to write the report to."""
     metrics: tuple[str, ...] = ()
-    """Numbers of the record to make tables of; none: returns of lives and of whole games."""
+    """Metrics to make tables of. Default: returns of lives and of whole games."""
     figures: bool = False
-    """Write the figures as PDF, SVG and PNG too; for many games that takes longer than all the rest."""
+    """Also write the figures as PDF, SVG and PNG. For many games this takes longer than the rest of the report."""
 
 
 def report(config: ReportConfig, console: Console | None = None) -> Path:
-    """Read, compute and write; returns the page."""
+    """Read the runs, write the report and print a summary; returns the path of the page."""
     if not config.folders:
         raise InputError("name at least one folder of runs: mmrs report runs")
     found = collect(config.folders)
@@ -43,11 +43,11 @@ def report(config: ReportConfig, console: Console | None = None) -> Path:
     data = build_report(found, config.metrics)
     stats = {family: family_stats(data, family) for family in FAMILIES if data.family(family)}
     tables = score_tables(data)
-    page = write_whole(out / "report.html", render_report(data, tables, stats))
+    page = write_atomic(out / "report.html", render_report(data, tables, stats))
     _write_tables(tables, out)
     if config.figures:
         write_figures(data, stats, output_folder(out / "figures"))
-    _say(data, page, console or Console())
+    _print_summary(data, page, console or Console())
     return page
 
 
@@ -55,10 +55,10 @@ def _write_tables(tables: list[ScoreTable], out: Path) -> None:
     folder = output_folder(out / "tables")
     for table in tables:
         for ending, text in (("csv", to_csv(table)), ("md", to_markdown(table)), ("tex", to_latex(table))):
-            write_whole(folder / f"{table.name}.{ending}", text)
+            write_atomic(folder / f"{table.name}.{ending}", text)
 
 
-def _say(data: ReportData, page: Path, console: Console) -> None:
+def _print_summary(data: ReportData, page: Path, console: Console) -> None:
     runs = sum(len(cell.runs) for cell in data.cells.values())
     console.print(f"runs: {runs:,}, games: {len(data.envs)}, methods: {len(data.methods)}", highlight=False)
     for problem in data.problems:

@@ -1,4 +1,4 @@
-"""What a page on several methods needs to know of them."""
+"""The page that compares methods on one environment: one self-contained HTML file, without network requests."""
 
 from __future__ import annotations
 
@@ -12,13 +12,21 @@ from numpy.typing import NDArray
 
 from mmrs.envs.rooms.maps import DOOR, GOAL, KEY, SIDE, START, WALL
 from mmrs.errors import InputError
-from mmrs.report.rendering import load_template
-from mmrs.storage.files import write_whole
+from mmrs.report.rendering import load_template, method_colors
+from mmrs.storage.files import write_atomic
 
 SUCCESS, RETURN, STATES, COVERAGE = "env/success", "game_return", "env/states", "env/coverage"
-"""Columns of a run's record."""
-COLUMNS = ("success", "first success at", "return", "true states an episode", "coverage")
-"""Of the table."""
+"""Metrics of a run's record."""
+COLUMNS = ("success", "first success at", "return", "true states per episode", "coverage")
+"""Columns of the table, after the method's name."""
+CHARTS = (
+    (SUCCESS, "Success", "Share of the last hundred episodes that reached the goal."),
+    (RETURN, "Return", "Reward of the task alone, mean of the last hundred episodes."),
+    (STATES, "True states per episode", "Distinct true states in an episode, mean of the last hundred."),
+    (COVERAGE, "Coverage", "Share of all true states that the run has seen so far."),
+)
+"""Metric, title and description of each chart."""
+_SIGNS = {DOOR: "door", KEY: "key", GOAL: "goal"}
 
 
 @dataclass(frozen=True)
@@ -27,17 +35,17 @@ class Run:
 
     seed: int
     steps: list[int]
-    """Of each row of the record."""
+    """Step of each row of the record."""
     columns: dict[str, list[float | None]]
-    """Each a value a row; None before the first episode ended. Averages over the last hundred episodes."""
+    """Each metric's value per row, averaged over the last hundred episodes; None before the first episode ended."""
 
     def last(self, name: str) -> float | None:
-        """The newest value of a column."""
+        """The newest value of a metric."""
         return next((value for value in reversed(self.columns.get(name, [])) if value is not None), None)
 
     @property
     def first_success(self) -> int | None:
-        """Steps after which an episode first succeeded."""
+        """Step at which an episode first succeeded."""
         values = zip(self.steps, self.columns.get(SUCCESS, []), strict=False)
         return next((step for step, value in values if value), None)
 
@@ -49,10 +57,10 @@ class Method:
     name: str
     runs: tuple[Run, ...]
     visits: NDArray[np.int64] | None = None
-    """``[13, 13]``: visits to each cell over the whole of all runs, where the world has cells."""
+    """``[13, 13]``: visits to each cell, summed over all runs; None in environments without cells."""
 
     def mean(self, name: str) -> float | None:
-        """Of the newest values, over the runs that have one."""
+        """Mean of a metric's newest values over the runs that have one."""
         values = [value for run in self.runs if (value := run.last(name)) is not None]
         return float(np.mean(values)) if values else None
 
@@ -80,113 +88,77 @@ class Comparison:
 
     env: str
     steps: int
-    """Of each run."""
+    """Steps of each run."""
     seeds: int
     methods: tuple[Method, ...]
     settings: dict[str, str] = field(default_factory=dict)
-    """What all runs share, by name."""
+    """Settings that all runs share, by name."""
     world: NDArray[np.uint8] | None = None
     """``[13, 13]``: what each cell of a room world holds at the start."""
-    film: bytes | None = None
+    video: bytes | None = None
     """An mp4 file."""
-    film_of: str = ""
-    """The method it shows."""
+    video_of: str = ""
+    """Name of the method in the video."""
 
     @property
     def title(self) -> str:
-        """What was compared."""
+        """Environment, steps and seeds."""
         seeds = f", {self.seeds} seeds each" if self.seeds > 1 else ""
         return f"{self.env}, {self.steps:,} steps{seeds}"
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.0%}"
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "–" if value is None else f"{value:,.{digits}f}"
-
-
-CHARTS = (
-    (SUCCESS, "Success", "Share of the last hundred episodes that reached the goal."),
-    (RETURN, "Return", "Reward of the task alone, mean of the last hundred episodes."),
-    (STATES, "True states an episode", "Distinct true states an episode visits, mean of the last hundred."),
-    (COVERAGE, "Coverage", "Share of all true states that the run has seen so far."),
-)
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 520, 240, 44, 26, 10
-"""Of a chart, and the room for its labels."""
-COLOURS = 7
-"""The style sheet has so many."""
-_SIGNS = {DOOR: "door", KEY: "key", GOAL: "goal"}
 
 
 def render_comparison_page(comparison: Comparison) -> str:
     """The page as text."""
     if not comparison.methods:
         raise InputError("A comparison without methods shows nothing: name at least one.")
-    film = base64.b64encode(comparison.film).decode() if comparison.film else ""
+    colors = method_colors(method.name for method in comparison.methods)
     return str(
         load_template("comparison.html.jinja").render(
             comparison=comparison,
             columns=COLUMNS,
-            rows=[(method.name, method.row()) for method in comparison.methods],
-            charts=[chart for spec in CHARTS if (chart := _chart(comparison, *spec))],
-            maps=[heat for method in comparison.methods if (heat := _heat_map(comparison, method))],
+            rows=[(method.name, colors[method.name], method.row()) for method in comparison.methods],
+            charts=[chart for spec in CHARTS if (chart := _chart(comparison, colors, *spec))],
+            maps=[heat for method in comparison.methods if (heat := _heat_map(comparison, method, colors))],
             side=SIDE,
-            colours=COLOURS,
-            film=film,
+            video=base64.b64encode(comparison.video).decode() if comparison.video else "",
         )
     )
 
 
 def write_comparison_page(path: Path, comparison: Comparison) -> Path:
-    """Write the page whole or not at all; returns where it is."""
-    return write_whole(path, render_comparison_page(comparison))
+    """Write the page atomically; returns its path."""
+    return write_atomic(path, render_comparison_page(comparison))
 
 
-def _chart(comparison: Comparison, column: str, title: str, about: str) -> dict[str, Any] | None:
-    """Lines of every run, and where the axes are labelled; None where no run has the column."""
-    drawn = [
-        (place, method.name, run)
-        for place, method in enumerate(comparison.methods)
-        for run in method.runs
-        if run.last(column) is not None
-    ]
+def _chart(
+    comparison: Comparison, colors: dict[str, int], column: str, title: str, about: str
+) -> dict[str, Any] | None:
+    """A panel of `templates/chart.js` with a line per run, and its description; None where no run has the metric."""
+    drawn = [(m.name, run) for m in comparison.methods for run in m.runs if run.last(column) is not None]
     if not drawn:
         return None
-    values = [value for *_, run in drawn for value in run.columns[column] if value is not None]
+    values = [value for _, run in drawn for value in run.columns[column] if value is not None]
     low, high = min(0.0, *values), max(values)
-    high = 1.0 if column in (SUCCESS, COVERAGE) else high if high > low else low + 1.0
-
-    def x(step: float) -> float:
-        return round(LEFT + (WIDTH - LEFT - 8) * step / comparison.steps, 1)
-
-    def y(value: float) -> float:
-        return round(HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * (value - low) / (high - low), 1)
-
-    lines = [
-        {
-            "place": place, "name": name, "seed": run.seed,
-            "points": " ".join(
-                f"{x(step)},{y(value)}"
-                for step, value in zip(run.steps, run.columns[column], strict=True) if value is not None
-            ),
-        }
-        for place, name, run in drawn
-    ]  # fmt: skip
-    ticks = [(y(value), _tick(value, column)) for value in np.linspace(low, high, 5).tolist()]
-    marks = [(x(step), f"{step / 1000:g}k") for step in np.linspace(0, comparison.steps, 5).tolist()]
-    return {
-        "title": title, "about": about, "lines": lines, "ticks": ticks, "marks": marks,
-        "width": WIDTH, "height": HEIGHT, "left": LEFT, "base": HEIGHT - BOTTOM,
-    }  # fmt: skip
+    share = column in (SUCCESS, COVERAGE)
+    steps = sorted({step for _, run in drawn for step in run.steps})
+    panel = {
+        "title": title,
+        "x": steps,
+        "xRange": [0, comparison.steps],
+        "yRange": [0.0, 1.0] if share else [low, high if high > low else low + 1.0],
+        "percent": share,
+        "series": [_series(name, run, column, steps, colors[name], comparison.seeds) for name, run in drawn],
+    }
+    return {"title": title, "about": about, "panel": panel}
 
 
-def _tick(value: float, column: str) -> str:
-    return f"{value:.0%}" if column in (SUCCESS, COVERAGE) else f"{value:.3g}"
+def _series(name: str, run: Run, column: str, steps: list[int], color: int, seeds: int) -> dict[str, Any]:
+    known = dict(zip(run.steps, run.columns[column], strict=True))
+    label = f"{name}, seed {run.seed}" if seeds > 1 else name
+    return {"name": label, "color": color, "mean": [known.get(step) for step in steps]}
 
 
-def _heat_map(comparison: Comparison, method: Method) -> dict[str, Any] | None:
+def _heat_map(comparison: Comparison, method: Method, colors: dict[str, int]) -> dict[str, Any] | None:
     """Squares of a method's map: walls, and cells by the logarithm of their visits."""
     if method.visits is None or comparison.world is None:
         return None
@@ -200,4 +172,12 @@ def _heat_map(comparison: Comparison, method: Method) -> dict[str, Any] | None:
             visits = int(method.visits[row, column])
             cells.append((column, row, round(float(heat[row, column]), 3), f"{visits:,} visits", sign))
     never = sum(cell[2] == 0 for cell in cells)
-    return {"name": method.name, "place": comparison.methods.index(method), "cells": cells, "never": never}
+    return {"name": method.name, "color": colors[method.name], "cells": cells, "never": never}
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0%}"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:,.{digits}f}"

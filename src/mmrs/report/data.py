@@ -1,4 +1,4 @@
-"""What the report shows, as plain data: pages, figures and tables are made from this alone."""
+"""The contents of a report as plain data; pages, figures and tables are made from this alone."""
 
 from __future__ import annotations
 
@@ -8,29 +8,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mmrs.report.reference_scores import ATARI, BULLET, game_name
-from mmrs.stats import Spread, spread
+from mmrs.stats import Summary, summarize
 
 Column = NDArray[np.float64]
 
 METRIC_LABELS = {
-    "life_return": "return of one life",
+    "episode_return": "return of one life",
     "game_return": "return of a whole game",
     "coverage": "share of states entered",
     "fairness": "fairness of the states' visits",
     "bonus_size": "size of the bonus, relative to the start",
     "bonus_advantage_share": "share of the advantages' variance that the bonus causes",
-    "steps_per_second": "steps a second",
+    "steps_per_second": "steps per second",
 }
+FAMILIES = {"atari": "Atari games", "bullet": "Bullet games", "other": "Other tasks"}
+"""Sets of games whose statistics and tables stand together."""
 METHOD_LABELS = {"ppo": "PPO", "mmrs": "MMRS", "re3": "RE3", "ride": "RIDE", "rnd": "RND", "jfi": "JFI"}
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One number over training on the game's grid of steps, over seeds; NaN where no seed is."""
+    """One metric over training on the game's grid of steps, averaged over seeds; NaN where there is no seed."""
 
     mean: Column
     low: Column
-    """Student's 95 % interval of the mean; NaN where there is one seed."""
+    """Student's 95 % interval of the mean; NaN for one seed."""
     high: Column
 
 
@@ -45,7 +47,7 @@ class RunLine:
     total: int
     state: str
     """finished, unfinished or failed."""
-    bad: int
+    bad_lines: int
     version: str
     command: str
     error: str
@@ -59,21 +61,21 @@ class Cell:
     method: str
     runs: tuple[RunLine, ...]
     planned: int
-    """Seeds there should be; as many as there are where no sweep says."""
+    """Number of seeds that a sweep has planned; without a sweep, the number of runs."""
     scores: dict[str, dict[int, float]]
-    """Metric, then seed: the last value in the record."""
+    """The last value in the record, by metric, then seed."""
     curves: dict[str, Curve] = field(repr=False)
     config: str = field(repr=False)
-    """JSON of the first seed's configuration."""
+    """Configuration of the first seed, as JSON."""
 
-    def spread(self, metric: str) -> Spread | None:
+    def summary(self, metric: str) -> Summary | None:
         """Mean, standard deviation and interval over seeds; None without any."""
         values = list(self.scores.get(metric, {}).values())
-        return spread(values) if values else None
+        return summarize(values) if values else None
 
     @property
     def unfinished(self) -> int:
-        """Seeds that are there and have not come to their end."""
+        """Number of runs that are not finished."""
         return sum(run.state != "finished" for run in self.runs)
 
 
@@ -85,7 +87,7 @@ class Flag:
     env: str
     method: str
     title: str
-    figure: str
+    measured: str
     remedy: str
 
 
@@ -94,46 +96,43 @@ class ReportData:
     """The whole report."""
 
     cells: dict[tuple[str, str], Cell]
-    """By game and method; what is not there is missing."""
+    """By game and method; cells without runs are left out."""
     pairs: frozenset[tuple[str, str]]
-    """Games and methods that have runs or are to have some."""
+    """Games and methods that have runs or planned runs."""
     envs: tuple[str, ...]
     methods: tuple[str, ...]
     metrics: tuple[str, ...]
-    """Scores to make tables of, the first first."""
+    """Metrics to make tables of, the main one first."""
     grids: dict[str, Column]
-    """Steps at which the curves of a game are given."""
+    """Steps at which the curves of a game are sampled."""
     problems: tuple[str, ...]
     flags: tuple[Flag, ...]
     suites: tuple[str, ...]
     tables: tuple[str, ...]
     made: str
-    """When and by which version."""
+    """Date, and the version that made the report."""
     missing_runs: int
-    """Runs that sweeps have planned and no folder holds."""
+    """Number of runs that sweeps have planned and no folder holds."""
 
     def family(self, name: str) -> tuple[str, ...]:
-        """The games of the paper's first table, of its third, or of neither."""
+        """The games of one of `FAMILIES`, in the order of the page."""
         return tuple(env for env in self.envs if family_of(env) == name)
 
 
-FAMILIES = {"atari": "Atari games", "bullet": "Bullet games", "other": "Other tasks"}
-
-
 def family_of(env: str) -> str:
-    """Which of the paper's tables a game is in."""
+    """Which of `FAMILIES` a game belongs to: the paper's first table, its third, or neither."""
     game = game_name(env)
     return "atari" if game in ATARI else "bullet" if game in BULLET else "other"
 
 
 def method_label(method: str) -> str:
-    """How a method is called on the page."""
+    """Name of a method on the page."""
     name, space, rest = method.partition(" ")
     return METHOD_LABELS.get(name, name) + space + rest
 
 
 def metric_label(metric: str) -> str:
-    """What a number is, in words."""
+    """A metric in words."""
     return METRIC_LABELS.get(metric, metric.removeprefix("env/").replace("_", " "))
 
 
@@ -144,13 +143,13 @@ def short(value: float) -> str:
     return f"{value:.2f}" if abs(value) >= 1 or value == 0 else f"{value:.3g}"
 
 
-def text_of(found: Spread) -> str:
+def text_of(found: Summary) -> str:
     """Mean ± standard deviation, as the paper prints it."""
     return f"{short(found.mean)} ± {short(found.std)}" if found.seeds > 1 else short(found.mean)
 
 
-def interval_of(found: Spread) -> str:
-    """The interval, or why there is none."""
+def interval_of(found: Summary) -> str:
+    """The interval, or the reason why there is none."""
     if found.seeds < 2:
         return "one seed: no interval"
     return f"[{short(found.low)}, {short(found.high)}]"

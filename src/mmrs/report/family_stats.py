@@ -1,4 +1,4 @@
-"""Statistics of a whole report: one set of games at a time, scores brought to a scale that games share."""
+"""Statistics over a set of games, with scores normalized to a scale that all games share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mmrs.report.reference_scores import RANDOM_HUMAN, game_name, paper_score
 from mmrs.stats import Estimate, GameTest, Scores
 
 METRIC = "game_return"
-"""The human and the published scores are of whole games."""
+"""Returns of whole games, as the human and the published scores are."""
 SCALES = {
     "atari": "0 is a random player, 1 a human one (Wang et al. 2016)",
     "bullet": "1 is the paper's PPO",
@@ -26,24 +26,24 @@ class Improvement:
 
     method: str
     chance: Estimate
-    """That a run of it beats one of the baseline in the same game."""
+    """Chance that a run of the method beats one of the baseline in the same game."""
     paired: float | None
     """Wilcoxon's p of the means paired by game; None for too few games."""
     games: tuple[GameTest, ...]
-    """In each game, corrected for their number."""
+    """One test per game, corrected for their number."""
 
 
 @dataclass(frozen=True)
 class FamilyStats:
-    """What the methods come to over one set of games."""
+    """Aggregate scores and comparisons of the methods over one set of games."""
 
     family: str
     games: tuple[str, ...]
-    """Games that every method has two seeds or more of, and that the scale is defined for."""
+    """Games in which every method has two seeds or more, and for which the scale is defined."""
     seeds: int
-    """Taken of each game: the fewest there are."""
+    """Seeds used per game: the smallest number that any cell has."""
     unfinished: int
-    """Runs among them that have not come to their end; their latest values count."""
+    """Number of runs among them that are not finished; their latest values count."""
     left_out: tuple[str, ...]
     baseline: str
     aggregates: dict[str, dict[str, Estimate]]
@@ -53,7 +53,7 @@ class FamilyStats:
 
 
 def family_stats(report: ReportData, family: str) -> FamilyStats | str:
-    """Statistics of one set of games, or why there are none."""
+    """Statistics of one set of games, or the reason why there are none."""
     envs = report.family(family)
     methods = [m for m in report.methods if any(_values(report.cells.get((env, m))) for env in envs)]
     if len(methods) < 2:
@@ -61,7 +61,7 @@ def family_stats(report: ReportData, family: str) -> FamilyStats | str:
     full = [env for env in envs if all(len(_values(report.cells.get((env, m)))) > 1 for m in methods)]
     games = [env for env in full if _scale(report, family, env) is not None]
     if not games:
-        return "Comparing needs a game that every method has scores of with two seeds or more."
+        return "Comparing needs a game in which every method has two seeds or more."
     seeds = min(len(_values(report.cells[env, m])) for env in games for m in methods)
     matrices = {m: _matrix(report, family, games, m, seeds) for m in methods}
     baseline = "ppo" if "ppo" in methods else methods[0]
@@ -81,7 +81,7 @@ def family_stats(report: ReportData, family: str) -> FamilyStats | str:
 
 
 def _values(cell: Cell | None) -> list[float]:
-    """Scores in the order of seeds."""
+    """Scores ordered by seed."""
     return [value for _, value in sorted(cell.scores[METRIC].items())] if cell else []
 
 
@@ -107,7 +107,7 @@ def _matrix(report: ReportData, family: str, games: list[str], method: str, seed
 
 
 def _thresholds(matrices: dict[str, Scores]) -> Scores:
-    """Sixty scores from the lowest run to where all but the best twentieth of runs lie."""
+    """Sixty scores from the lowest run to the 95th percentile of all runs."""
     everything = np.concatenate([matrix.ravel() for matrix in matrices.values()])
     return np.linspace(everything.min(), np.percentile(everything, 95), 60)
 

@@ -1,4 +1,4 @@
-"""The report as one HTML file that asks nobody for anything."""
+"""The report as one self-contained HTML file: it makes no network requests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mmrs.report.curves import curve_panels
+from mmrs.report.curves import curve_panels, method_legend
 from mmrs.report.data import FAMILIES, Cell, ReportData, method_label, metric_label, short
 from mmrs.report.family_stats import SCALES, FamilyStats
 from mmrs.report.reference_scores import CLAIMS, SOURCES
@@ -25,13 +25,12 @@ def render_report(report: ReportData, tables: list[ScoreTable], stats: dict[str,
             methods=[method_label(m) for m in report.methods],
             tables=tables,
             table_sources=SOURCES,
-            cell_numbers={(cell.env, cell.method): n for n, cell in enumerate(report.cells.values())},
+            cell_index={(cell.env, cell.method): n for n, cell in enumerate(report.cells.values())},
             stats=[_stats(FAMILIES[f], s) for f, s in stats.items() if isinstance(s, FamilyStats)],
             no_stats=[(FAMILIES[f], s) for f, s in stats.items() if isinstance(s, str)],
             claims=CLAIMS if any(report.family(f) for f in ("atari", "bullet")) else (),
             speeds=_speeds(report),
-            data={"methods": [method_label(m) for m in report.methods], "panels": curve_panels(report, stats),
-                  "cells": cells},
+            data={"legend": method_legend(report), "panels": curve_panels(report, stats), "cells": cells},
         )
     )  # fmt: skip
 
@@ -51,7 +50,7 @@ def _counts(report: ReportData) -> list[tuple[str, str]]:
 
 
 def _cell(cell: Cell) -> dict[str, Any]:
-    """What a click on a cell shows."""
+    """The details of a cell that a click on it shows."""
     commands = list(dict.fromkeys(run.command for run in cell.runs if run.command))
     return {
         "title": f"{method_label(cell.method)} in {cell.env}",
@@ -82,7 +81,7 @@ def _stats(title: str, found: FamilyStats) -> dict[str, Any]:
 
 
 def _speeds(report: ReportData) -> list[tuple[str, list[float | None]]]:
-    """Steps a second by game, the median over training of the mean over seeds."""
+    """Steps per second in each game, by method: the median over training of the mean over seeds."""
     rows = []
     for env in report.envs:
         curves = [

@@ -1,4 +1,8 @@
-"""The paper's two tables of results, as printed, with the misprints marked; and what its text says about them."""
+"""Reference scores: the paper's two tables with its misprints marked, and published scores of plain PPO.
+
+The text of the tables comes first. `ATARI`, `BULLET` and `PPO` hold it parsed; `CLAIMS` recounts what the paper's text
+says about its tables.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,8 @@ from dataclasses import dataclass
 METHODS = ("ppo", "re3", "ride", "rnd", "mmrs")
 """Columns of both tables, in the paper's order."""
 
-# Bold stands between asterisks.
-_ATARI = """
+# Bold scores stand between asterisks.
+_PAPER_ATARI = """
 Alien         | 1.84k±92.78   | 1.99k±31.82   | 1.88k±52.43   | 1.86k±0.11k   | *2.10k±71.71*
 AirRaid       | 7.57k±0.71k   | 8.30k±0.61k   | 8.12k±0.60k   | 7.97k±0.79k   | *8.94k±0.73k*
 Assault       | 4.44k±0.34k   | 5.34k±0.59k   | 5.13k±0.30k   | 4.74k±0.51k   | *5.44k±0.72k*
@@ -32,7 +36,7 @@ Riverraid     | 8.58k±0.13k   | 5.51k±0.44k   | 8.15k±0.32k   | 4.56k±0.17k 
 Seaquest      | 0.94k±4.84    | 1.83k±58.54   | 1.74k±42.37   | 0.89k±6.61    | *1.84k±75.12*
 SpaceInvaders | 1.03k±79.63   | *1.53k±0.19k* | 1.28k±11.93   | 1.06k±0.80k   | 1.10k±23.38
 """
-_BULLET = """
+_PAPER_BULLET = """
 Ant              | 2.11k±42.46 | 2.43k±22.51 | 2.34k±14.84 | 2.19k±18.85 | *2.59k±21.44*
 HalfCheetah      | 2.23k±12.72 | 2.46k±6.79  | 2.44k±12.81 | 2.48k±48.97 | *2.54k±12.33*
 Hopper           | 1.68k±32.04 | 2.40k±16.36 | 1.84k±9.60  | 2.10k±40.96 | *2.46k±12.73*
@@ -44,120 +48,8 @@ Walker2D         | 1.14k±31.55 | 1.63k±12.80 | 1.84k±14.05 | 1.54k±32.05 | *
 MISSING_K = {("BattleZone", "ride"), ("KungFuMaster", "ppo"), ("Phoenix", "rnd"), ("Humanoid", "mmrs")}
 """Means printed without their "k": their standard deviations are hundreds to thousands."""
 DOUBTFUL_STD = {("DemonAttack", "rnd"), ("SpaceInvaders", "rnd")}
-"""Standard deviations about as large as the mean or larger, and ten times those beside them; which digit is wrong
-cannot be told, so they stay."""
-
-
-@dataclass(frozen=True)
-class PaperScore:
-    """A cell of the paper's table."""
-
-    mean: float
-    """As meant: a missing "k" is put back."""
-    std: float
-    """The paper does not say of what; eight seeds are likeliest."""
-    printed: str
-    bold: bool
-    note: str
-    """What is wrong with the print, if anything is."""
-
-
-Table = dict[str, dict[str, PaperScore]]
-"""Game, then method."""
-
-
-def _number(text: str) -> float:
-    return float(text.removesuffix("k")) * (1000.0 if text.endswith("k") else 1.0)
-
-
-def _cell(game: str, method: str, text: str) -> PaperScore:
-    printed = text.strip().strip("*")
-    mean, std = map(_number, printed.split("±"))
-    note = ""
-    if (game, method) in MISSING_K:
-        mean, note = mean * 1000.0, "printed without its k"
-    elif (game, method) in DOUBTFUL_STD:
-        note = "the standard deviation is implausible; left as printed"
-    return PaperScore(round(mean, 6), round(std, 6), printed, text.strip().startswith("*"), note)
-
-
-def _table(text: str) -> Table:
-    rows = (line.split("|") for line in text.strip().splitlines())
-    return {
-        game.strip(): {m: _cell(game.strip(), m, c) for m, c in zip(METHODS, cells, strict=True)}
-        for game, *cells in rows
-    }
-
-
-ATARI = _table(_ATARI)
-"""Table 1, ten million steps."""
-BULLET = _table(_BULLET)
-"""Table 3, ten million steps."""
-
-
-def game_name(env_id: str) -> str:
-    """The tables' name of an environment: "ALE/Alien-v5" is "Alien", "HopperBulletEnv-v0" is "Hopper"."""
-    name = re.sub(r"^ALE/|(NoFrameskip|BulletEnv)?-v\d+$", "", env_id)
-    return name if name in ATARI or name in BULLET else env_id
-
-
-def paper_row(env_id: str) -> dict[str, PaperScore]:
-    """What the paper has for a game; empty where it has none."""
-    game = game_name(env_id)
-    return ATARI.get(game) or BULLET.get(game) or {}
-
-
-def paper_score(env_id: str, method: str) -> PaperScore | None:
-    """What the paper has for a game and a method; `mmrs-paper` is its MMRS too."""
-    return paper_row(env_id).get("mmrs" if method == "mmrs-paper" else method)
-
-
-# --- counting ---------------------------------------------------------------------------------------------------------
-
-
-def best(row: dict[str, PaperScore]) -> set[str]:
-    """The methods of the highest mean: more than one where they tie."""
-    highest = max(score.mean for score in row.values())
-    return {method for method, score in row.items() if score.mean == highest}
-
-
-def times_best(table: Table, method: str, *, alone: bool = False) -> int:
-    """Games in which a method has the highest mean, with or without others."""
-    return sum(method in (winners := best(row)) and (not alone or len(winners) == 1) for row in table.values())
-
-
-def times_above(table: Table, method: str, other: str = "ppo") -> int:
-    """Games in which a method's mean is above another's; a tie is not."""
-    return sum(row[method].mean > row[other].mean for row in table.values())
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A count that the paper's text gives."""
-
-    text: str
-    said: int
-    count: Callable[[], int]
-    note: str = ""
-
-    @property
-    def holds(self) -> bool:
-        """Whether the tables give the number that the text gives."""
-        return self.count() == self.said
-
-
-CLAIMS = (
-    Claim("Atari: MMRS has the highest score", 16, lambda: times_best(ATARI, "mmrs")),
-    Claim("Atari: RE3 has the highest score", 3, lambda: times_best(ATARI, "re3")),
-    Claim("Atari: RND has the highest score", 1, lambda: times_best(ATARI, "rnd")),
-    Claim("Atari: RE3 is above PPO", 15, lambda: times_above(ATARI, "re3")),
-    Claim("Atari: RIDE is above PPO", 19, lambda: times_above(ATARI, "ride"), "Breakout is a tie; Gopher, "
-          "KungFuMaster and Riverraid are below"),
-    Claim("Atari: RND is above PPO", 14, lambda: times_above(ATARI, "rnd")),
-    Claim("Bullet: MMRS alone has the highest score", 6, lambda: times_best(BULLET, "mmrs", alone=True),
-          "all five methods tie at the maximum of InvertedPendulum"),
-)  # fmt: skip
-
+"""Standard deviations about as large as the mean or larger, and ten times those beside them. Which digit is wrong is
+unknown, so they stay as printed."""
 
 SOURCES = {
     "ppo_paper": "Schulman et al. 2017, Table 6: 10M steps, last 100 episodes, 3 seeds",
@@ -169,10 +61,10 @@ SOURCES = {
     "sb3_docs": "Stable-Baselines3 documentation of PPO, Gaussian: 2M steps, 6 seeds",
     "old_zoo": "rl-baselines-zoo, ppo2",
 }
-"""Full-game returns, each by its own protocol: to see whether a number is of the right size, not to rank."""
-
-_ATARI_COLUMNS = ("ppo_paper", "cleanrl", "baselines", "sb3_zoo", "slm_2019", "slm_2026")
-_ATARI = """
+"""Sources of published scores of plain PPO: returns of whole games, each by its own protocol. They show whether a score
+has the right magnitude; they are not for ranking."""
+_ATARI_SOURCES = ("ppo_paper", "cleanrl", "baselines", "sb3_zoo", "slm_2019", "slm_2026")
+_PUBLISHED_ATARI = """
 Alien         | 1850  | 1736±69    | 1706±440   | -         | 1413   | 1789
 AirRaid       | -     | -          | -          | -         | 4028   | 7043
 Assault       | 4972  | 6792±420   | 4879±816   | -         | 3619   | 4448
@@ -194,29 +86,14 @@ Riverraid     | 8394  | 8275±257   | 9024±1387  | -         | 9636   | 9600
 Seaquest      | 1205  | 1240±419   | 1518±400   | 1784±34   | 1715   | 1775
 SpaceInvaders | 943   | 1189±81    | 1020±49    | 960±425   | 797    | 892
 """
-_BULLET_COLUMNS = ("sb3_docs", "sb3_zoo", "old_zoo")
-_BULLET = """
+_BULLET_SOURCES = ("sb3_docs", "sb3_zoo", "old_zoo")
+_PUBLISHED_BULLET = """
 Ant         | 2364±120 | 2866±56  | 2170±251
 HalfCheetah | 1976±479 | 2925±64  | 3195±116
 Hopper      | 1567±339 | 2575±223 | 1945±613
 Humanoid    | -        | -        | 1286±919
 Walker2D    | 1230±147 | 2110±14  | 2080±491
 """
-
-
-def _columns(text: str, columns: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    rows = [[cell.strip() for cell in line.split("|")] for line in text.strip().splitlines()]
-    return {game: {c: v for c, v in zip(columns, cells, strict=True) if v != "-"} for game, *cells in rows}
-
-
-PPO = _columns(_ATARI, _ATARI_COLUMNS) | _columns(_BULLET, _BULLET_COLUMNS)
-"""Game, then source: mean, or mean±std, as published."""
-
-
-def published_ppo(env_id: str) -> dict[str, str]:
-    """Published scores of plain PPO by source; empty where there are none."""
-    return PPO.get(game_name(env_id), {})
-
 
 RANDOM_HUMAN = {
     "Alien": (227.8, 7127.7), "Assault": (222.4, 742.0), "Asteroids": (719.1, 47388.7),
@@ -227,3 +104,135 @@ RANDOM_HUMAN = {
     "Riverraid": (1338.5, 17118.0), "Seaquest": (68.4, 42054.7), "SpaceInvaders": (148.0, 1668.7),
 }  # fmt: skip
 """Random and human full-game scores (Wang et al. 2016, Table 2); AirRaid was not among their games."""
+
+
+@dataclass(frozen=True)
+class PaperScore:
+    """A cell of the paper's table."""
+
+    mean: float
+    """The intended mean: a missing "k" is put back."""
+    std: float
+    """The paper does not say over what; eight seeds are most likely."""
+    printed: str
+    bold: bool
+    note: str
+    """The misprint; empty where there is none."""
+
+
+Table = dict[str, dict[str, PaperScore]]
+"""Scores by game, then method."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A count that the paper's text gives."""
+
+    text: str
+    claimed: int
+    count: Callable[[], int]
+    note: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the tables give the count that the text gives."""
+        return self.count() == self.claimed
+
+
+# --- looking up -------------------------------------------------------------------------------------------------------
+
+
+def game_name(env_id: str) -> str:
+    """The tables' name of an environment: "ALE/Alien-v5" is "Alien", "HopperBulletEnv-v0" is "Hopper"."""
+    name = re.sub(r"^ALE/|(NoFrameskip|BulletEnv)?-v\d+$", "", env_id)
+    return name if name in ATARI or name in BULLET else env_id
+
+
+def paper_row(env_id: str) -> dict[str, PaperScore]:
+    """The paper's scores in a game by method; empty where it has none."""
+    game = game_name(env_id)
+    return ATARI.get(game) or BULLET.get(game) or {}
+
+
+def paper_score(env_id: str, method: str) -> PaperScore | None:
+    """The paper's score of a method in a game; `mmrs-paper` is its MMRS too."""
+    return paper_row(env_id).get("mmrs" if method == "mmrs-paper" else method)
+
+
+def published_ppo(env_id: str) -> dict[str, str]:
+    """Published scores of plain PPO by source; empty where there are none."""
+    return PPO.get(game_name(env_id), {})
+
+
+# --- counting ---------------------------------------------------------------------------------------------------------
+
+
+def best(row: dict[str, PaperScore]) -> set[str]:
+    """The methods with the highest mean: more than one where they tie."""
+    highest = max(score.mean for score in row.values())
+    return {method for method, score in row.items() if score.mean == highest}
+
+
+def times_best(table: Table, method: str, *, alone: bool = False) -> int:
+    """Number of games in which a method has the highest mean, with or without others."""
+    return sum(method in (winners := best(row)) and (not alone or len(winners) == 1) for row in table.values())
+
+
+def times_above(table: Table, method: str, other: str = "ppo") -> int:
+    """Number of games in which a method's mean is above another's; a tie does not count."""
+    return sum(row[method].mean > row[other].mean for row in table.values())
+
+
+# --- parsing ----------------------------------------------------------------------------------------------------------
+
+
+def _rows(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.split("|")] for line in text.strip().splitlines()]
+
+
+def _paper_table(text: str) -> Table:
+    return {
+        game: {method: _score(game, method, cell) for method, cell in zip(METHODS, cells, strict=True)}
+        for game, *cells in _rows(text)
+    }
+
+
+def _score(game: str, method: str, text: str) -> PaperScore:
+    printed = text.strip("*")
+    mean, std = map(_number, printed.split("±"))
+    note = ""
+    if (game, method) in MISSING_K:
+        mean, note = mean * 1000.0, "printed without its k"
+    elif (game, method) in DOUBTFUL_STD:
+        note = "the standard deviation is implausible; left as printed"
+    return PaperScore(round(mean, 6), round(std, 6), printed, text.startswith("*"), note)
+
+
+def _number(text: str) -> float:
+    return float(text.removesuffix("k")) * (1000.0 if text.endswith("k") else 1.0)
+
+
+def _published(text: str, sources: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    return {
+        game: {source: cell for source, cell in zip(sources, cells, strict=True) if cell != "-"}
+        for game, *cells in _rows(text)
+    }
+
+
+ATARI = _paper_table(_PAPER_ATARI)
+"""The paper's Table 1, ten million steps."""
+BULLET = _paper_table(_PAPER_BULLET)
+"""The paper's Table 3, ten million steps."""
+PPO = _published(_PUBLISHED_ATARI, _ATARI_SOURCES) | _published(_PUBLISHED_BULLET, _BULLET_SOURCES)
+"""Published scores of plain PPO by game, then source: mean, or mean±std, as published."""
+CLAIMS = (
+    Claim("Atari: MMRS has the highest score", 16, lambda: times_best(ATARI, "mmrs")),
+    Claim("Atari: RE3 has the highest score", 3, lambda: times_best(ATARI, "re3")),
+    Claim("Atari: RND has the highest score", 1, lambda: times_best(ATARI, "rnd")),
+    Claim("Atari: RE3 is above PPO", 15, lambda: times_above(ATARI, "re3")),
+    Claim("Atari: RIDE is above PPO", 19, lambda: times_above(ATARI, "ride"), "Breakout is a tie; Gopher, "
+          "KungFuMaster and Riverraid are below"),
+    Claim("Atari: RND is above PPO", 14, lambda: times_above(ATARI, "rnd")),
+    Claim("Bullet: MMRS alone has the highest score", 6, lambda: times_best(BULLET, "mmrs", alone=True),
+          "all five methods tie at the maximum of InvertedPendulum"),
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Tables of scores: ours beside the paper's and the published ones, for the page and as CSV, Markdown and LaTeX."""
+"""Tables of scores beside those of the paper and published ones, for the page and as CSV, Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mmrs.report.data import (
     text_of,
 )
 from mmrs.report.reference_scores import SOURCES, game_name, paper_row, paper_score, published_ppo
-from mmrs.stats import Spread
+from mmrs.stats import Summary
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class Entry:
     """Mean ± standard deviation over seeds, or "missing"."""
     interval: str
     seeds: str
-    """How many, of how many, and whether they have come to their end."""
+    """Number of seeds, of how many, and how many of them are not finished."""
     value: float | None
     best: bool
     paper: str
-    """What the paper prints, if it has the cell."""
+    """The paper's score as printed; empty where it has none."""
     paper_best: bool
     paper_note: str
-    numbers: Spread | None
+    summary: Summary | None
 
 
 @dataclass(frozen=True)
@@ -49,24 +49,24 @@ class ScoreTable:
     metric: str
     methods: tuple[str, ...]
     rows: tuple[tuple[str, tuple[Entry, ...], tuple[str, ...]], ...]
-    """Game, an entry a method, published scores of PPO a source."""
+    """Game, one entry per method, one published score of PPO per source."""
     sources: tuple[str, ...]
     steps: str
-    """That the runs here are to take; the paper's took ten million."""
+    """Steps of the runs here; the paper's took ten million."""
 
     @property
     def name(self) -> str:
-        """Of the table's files."""
+        """Name of the table's files."""
         return re.sub(r"[^a-z0-9_]+", "-", f"{self.family}-{self.metric}".lower())
 
     @property
     def title(self) -> str:
-        """Above the table."""
+        """Heading of the table."""
         return f"{FAMILIES[self.family]}: {metric_label(self.metric)}"
 
 
 def score_tables(report: ReportData) -> list[ScoreTable]:
-    """A table for each set of games and each score that its runs have."""
+    """One table per set of games and metric."""
     tables = []
     for family in FAMILIES:
         envs = report.family(family)
@@ -90,14 +90,14 @@ def _published(env: str, sources: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _entries(report: ReportData, env: str, methods: tuple[str, ...], metric: str) -> tuple[Entry, ...]:
-    spreads = {m: cell.spread(metric) for m in methods if (cell := report.cells.get((env, m)))}
-    there = [s.mean for s in spreads.values() if s]
-    highest = max(there, default=None)
-    # Among all of the paper's methods, also those that have no run here.
+    summaries = {m: cell.summary(metric) for m in methods if (cell := report.cells.get((env, m)))}
+    means = [s.mean for s in summaries.values() if s]
+    highest = max(means, default=None)
+    # The best of all the paper's methods, including those without a run here.
     paper_highest = max((score.mean for score in paper_row(env).values()), default=None)
     entries = []
     for method in methods:
-        found, paper = spreads.get(method), paper_score(env, method)
+        found, paper = summaries.get(method), paper_score(env, method)
         entries.append(
             Entry(
                 env=env,
@@ -106,11 +106,11 @@ def _entries(report: ReportData, env: str, methods: tuple[str, ...], metric: str
                 interval=interval_of(found) if found else "",
                 seeds=_seeds(report.cells.get((env, method)), metric),
                 value=found.mean if found else None,
-                best=found is not None and found.mean == highest and len(there) > 1,
+                best=found is not None and found.mean == highest and len(means) > 1,
                 paper=paper.printed.replace("±", " ± ") if paper else "",
                 paper_best=paper is not None and paper.mean == paper_highest,
                 paper_note=paper.note if paper else "",
-                numbers=found,
+                summary=found,
             )
         )
     return tuple(entries)
@@ -119,9 +119,9 @@ def _entries(report: ReportData, env: str, methods: tuple[str, ...], metric: str
 def _seeds(cell: Cell | None, metric: str) -> str:
     if cell is None:
         return "no run"
-    there = len(cell.scores.get(metric, {}))
-    told = f"{there} of {cell.planned} seeds" if there < cell.planned else f"{there} seed{'s' if there > 1 else ''}"
-    return f"{told}, {cell.unfinished} not finished" if cell.unfinished else told
+    found = len(cell.scores.get(metric, {}))
+    text = f"{found} of {cell.planned} seeds" if found < cell.planned else f"{found} seed{'s' if found > 1 else ''}"
+    return f"{text}, {cell.unfinished} not finished" if cell.unfinished else text
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -134,10 +134,10 @@ def to_csv(table: ScoreTable) -> str:
     writer.writerow(["game", "method", "source", "mean", "std", "low", "high", "seeds", "note"])
     for env, entries, published in table.rows:
         for entry in entries:
-            mean, std, low, high, seeds = entry.numbers or ("", "", "", "", 0)
+            mean, std, low, high, seeds = entry.summary or ("", "", "", "", 0)
             if seeds == 1:
                 std = low = high = ""
-            note = entry.seeds if entry.numbers else "missing"
+            note = entry.seeds if entry.summary else "missing"
             writer.writerow([_plain(env), _plain(entry.method), "this report", mean, std, low, high, seeds, note])
             score = paper_score(env, entry.method)
             if score:
@@ -150,12 +150,12 @@ def to_csv(table: ScoreTable) -> str:
 
 
 def _plain(text: str) -> str:
-    """A name that no spreadsheet takes for a formula."""
+    """A name that a spreadsheet does not read as a formula."""
     return f"'{text}" if text[:1] in "=+-@\t\r" else text
 
 
 def to_markdown(table: ScoreTable) -> str:
-    """The table as Markdown: ours, its interval, the paper's; the best in bold."""
+    """The table as Markdown: score, interval and the paper's score; the best in bold."""
     head = ["game", *(method_label(m) for m in table.methods), *table.sources]
     lines = [f"## {table.title}", "", _row(map(_markdown, head)), _row(["---"] * len(head))]
     for env, entries, published in table.rows:
@@ -187,7 +187,7 @@ def _footnote(table: ScoreTable) -> str:
 
 
 def to_latex(table: ScoreTable) -> str:
-    """A booktabs table of ours, with the interval under each mean."""
+    """A booktabs table of the scores here, with the interval under each mean."""
     head = " & ".join(["Game", *(_latex(method_label(m)) for m in table.methods)])
     lines = [
         f"% {_latex(table.title)}",
@@ -204,9 +204,9 @@ def to_latex(table: ScoreTable) -> str:
 
 
 def _latex_score(entry: Entry) -> str:
-    if not entry.numbers:
+    if not entry.summary:
         return "missing"
-    mean, std, *_, seeds = entry.numbers
+    mean, std, *_, seeds = entry.summary
     text = rf"{short(mean)} \pm {short(std)}" if seeds > 1 else short(mean)
     return rf"$\mathbf{{{text}}}$" if entry.best else f"${text}$"
 

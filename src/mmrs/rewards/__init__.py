@@ -1,4 +1,4 @@
-"""Intrinsic rewards: one file a method."""
+"""Intrinsic rewards: one file per method."""
 
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms, require_causal
 from mmrs.rewards.counts import CountReward

@@ -1,4 +1,4 @@
-"""The contract of a reward: `compute` is pure, `update` learns, `causal` says who may call it step by step."""
+"""The contract of a reward: `compute` is pure, `update` learns, `causal` says whether step-by-step calls are right."""
 
 from __future__ import annotations
 
@@ -16,54 +16,55 @@ from mmrs.rollout import Rollout
 from mmrs.spaces import action_spec, observation_spec
 
 Memory = dict[str, Any]
-"""What a reward remembers from rollout to rollout: tensors by name (or such dictionaries, for wrappers)."""
+"""State of a reward between rollouts: tensors by name (or such dictionaries, for wrappers)."""
 Terms = dict[str, Tensor]
 """Parts of a reward by name, each ``[T, N]``; the reward is their sum."""
 Metrics = dict[str, Any]
-"""What an update measured: numbers by name (on a GPU, while an update is under way, tensors of one number that no later
-update overwrites: they may be read when the next one has begun)."""
+"""What an update measured, by name: floats. With ``update(wait=False)`` on a GPU: scalar tensors, which no later update
+overwrites, so they may be read after the next one has begun."""
 
 
 class IntrinsicReward(nn.Module):
-    """A bonus for exploring, made from spaces and computed from rollouts.
+    """An exploration bonus, made from spaces and computed from rollouts.
 
-    A host calls two methods. `compute` gives the bonus of each step and never changes the module. `update` learns from
-    a rollout and is the only method that does. What learns lives in the module and its `state_dict()`, optimiser and
-    generator included; what merely remembers (counts of the running episode, say) goes in and out as `memory`.
+    A host calls two methods. `compute` returns the bonus of each step and never changes the module. `update` learns
+    from a rollout and is the only method that changes the module. Learned state is part of the module and its
+    `state_dict()`, optimizer and generator included. State of running episodes, such as visit counts, is passed in and
+    out as `memory`.
 
-    A new reward implements `score`, and `learn` and `initial_memory` if it has anything to learn or to remember.
+    A new reward implements `score`, and `learn` and `initial_memory` where it learns or keeps memory.
     """
 
     causal: bool = False
-    """Whether the bonus of step t needs nothing later than step t. Only then may it be asked for step by step."""
+    """Whether the bonus of step t needs nothing later than step t. Only then may it be computed step by step."""
 
     def __init__(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], *, seed: int = 0) -> None:
         super().__init__()
-        require_counts(type(self).__name__, least=0, seed=seed)
+        require_counts(type(self).__name__, minimum=0, seed=seed)
         self.observation_space, self.action_space = observation_space, action_space
         self.observation_spec = observation_spec(observation_space)
         self.action_spec = action_spec(action_space)
         self.generator = torch.Generator().manual_seed(seed)
-        """All randomness of the module; lives on the CPU, so that runs do not depend on the device's generator."""
+        """Source of all randomness of the module, on the CPU: runs do not depend on the generator of the device."""
         self.optimizer: torch.optim.Optimizer | None = None
         self.updates = 0
-        """How often `update` has learned."""
+        """Number of updates so far."""
 
     # --- what hosts call --------------------------------------------------------------------------------------------
 
     def compute(self, rollout: Rollout, memory: Memory | None = None) -> tuple[Tensor, Memory]:
-        """The bonus of each step, ``[T, N]``, and the memory to pass along with the next rollout.
+        """The bonus of each step, ``[T, N]``, and the memory to pass with the next rollout.
 
         Args:
-            rollout: what the agents saw.
-            memory: what the previous call returned; None: every episode starts with this rollout.
+            rollout: transitions of the agents.
+            memory: memory from the previous call; None: every episode starts with this rollout.
         """
         terms, memory = self.compute_terms(rollout, memory)
         return torch.stack(list(terms.values())).sum(0), memory
 
     @torch.no_grad()
     def compute_terms(self, rollout: Rollout, memory: Memory | None = None) -> tuple[Terms, Memory]:
-        """As `compute`, with the parts of the bonus apart: they sum to it, and are what logs should show."""
+        """As `compute`, with the terms of the bonus separate. They sum to it, and logs should show them."""
         self.check(rollout)
         template = self.initial_memory(rollout.num_envs, torch.device("meta"))
         if memory is None:
@@ -75,11 +76,11 @@ class IntrinsicReward(nn.Module):
 
     @torch.enable_grad()
     def update(self, rollout: Rollout, *, wait: bool = True) -> Metrics:
-        """Learn from a rollout; returns what the learning measured. The only method that changes the module.
+        """Learn from a rollout and return its metrics. The only method that changes the module.
 
         Args:
-            rollout: what the agents saw.
-            wait: whether to wait for a GPU to finish; if not, the numbers returned may still be on their way.
+            rollout: transitions of the agents.
+            wait: whether to wait for a GPU to finish. If not, the metrics are tensors that may not be computed yet.
         """
         self.check(rollout)
         if not rollout.any_valid:
@@ -91,7 +92,7 @@ class IntrinsicReward(nn.Module):
     # --- what a reward implements -----------------------------------------------------------------------------------
 
     def score(self, rollout: Rollout, memory: Memory) -> tuple[Terms, Memory]:
-        """The parts of the bonus and the new memory, changing neither the module nor the memory given."""
+        """The terms of the bonus and the new memory. Must change neither the module nor the memory passed in."""
         raise NotImplementedError(f"{type(self).__name__} does not implement score().")
 
     def learn(self, rollout: Rollout) -> Metrics:  # noqa: ARG002 (rewards that only count have nothing to learn)
@@ -99,12 +100,12 @@ class IntrinsicReward(nn.Module):
         return {}
 
     def initial_memory(self, num_envs: int, device: torch.device) -> Memory:  # noqa: ARG002
-        """The memory of environments whose episodes start now."""
+        """Memory of environments whose episodes start now."""
         return {}
 
     @classmethod
     def settings(cls, **options: Any) -> dict[str, Any]:
-        """Every option with its value, defaults filled in: what a record needs to make the same reward again."""
+        """Every option with its value, defaults filled in: enough to make the same reward again."""
         parameters = inspect.signature(cls).parameters.values()
         known = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "seed"}
         return {**known, **options}
@@ -113,33 +114,33 @@ class IntrinsicReward(nn.Module):
 
     def check(self, rollout: Rollout) -> None:
         """Refuse a rollout that does not fit the spaces this reward was made for."""
-        made_for = (self.observation_spec, self.action_spec)
-        if made_for in rollout.checked:
+        specs = (self.observation_spec, self.action_spec)
+        if specs in rollout.validated_for:
             return
         self.observation_spec.check(rollout.obs, "obs")
         self.observation_spec.check(rollout.final_obs.unsqueeze(0), "final_obs")
         self.action_spec.check(rollout.actions)
-        rollout.checked.add(made_for)
+        rollout.validated_for.add(specs)
 
     def train(self, mode: bool = True) -> IntrinsicReward:  # noqa: ARG002
-        """Nothing to switch: `compute` always scores and `update` always learns."""
+        """Has no effect: `compute` always evaluates and `update` always trains."""
         return super().train(False)
 
     def get_extra_state(self) -> dict[str, Any]:
-        """What `state_dict()` holds beside weights and buffers."""
+        """What `state_dict()` holds besides weights and buffers."""
         optimizer = self.optimizer.state_dict() if self.optimizer else {}
         return {"generator": self.generator.get_state(), "updates": self.updates, "optimizer": optimizer}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Restore what `get_extra_state` gave."""
+        """Restore what `get_extra_state` returned."""
         self.generator.set_state(state["generator"].cpu())
         self.updates = int(state["updates"])
         if self.optimizer:
-            # A copy: torch's optimisers keep the tensors they are given, and two modules must not share moments.
+            # A copy: torch optimizers keep the tensors they are given, and two modules must not share moments.
             self.optimizer.load_state_dict(deepcopy(state["optimizer"]))
 
     def _apply(self, fn: Any, recurse: bool = True) -> IntrinsicReward:
-        """Move the optimiser's moments with the weights: `bonus.to(device)` is all the device handling."""
+        """Move the optimizer state with the weights: `bonus.to(device)` moves everything."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for moments in self.optimizer.state.values() if self.optimizer else ():
             for name, value in moments.items():
@@ -148,11 +149,11 @@ class IntrinsicReward(nn.Module):
 
 
 def require_causal(reward: IntrinsicReward, host: str) -> None:
-    """Refuse, for a host that works step by step, a reward that needs the whole rollout."""
+    """Refuse a reward that needs the whole rollout, for a host that works step by step."""
     if not reward.causal:
         raise NotCausalError(
             f"{type(reward).__name__} is not causal: its bonus of a step depends on later steps of the rollout, so "
-            f"{host}, which asks step by step, would get other values than the method defines. Use a causal reward "
+            f"{host}, which calls it step by step, would get other values than the method defines. Use a causal reward "
             "(jfi, landmarks, ride or rnd, for example), or a host that collects rollouts, such as PPO."
         )
 
@@ -163,7 +164,7 @@ def _check_memory(memory: Memory, template: Memory, owner: str, device: torch.de
     if found != sorted(template):
         raise InputError(
             f"memory holds {found}, but {owner} keeps {sorted(template)}. Pass what compute() of the same "
-            "reward returned, or None to start afresh."
+            "reward returned, or None to start anew."
         )
     for name, value in template.items():
         given = memory[name]

@@ -1,4 +1,4 @@
-"""Simple alternatives to JFI on exact counts, to compare it with: the same visits, other formulas."""
+"""Simple alternatives to JFI on exact counts, for comparison: the same visits, other formulas."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Form = Literal["bonus", "penalty", "entropy", "coverage", "decay"]
 
 
 class CountReward(IntrinsicReward):
-    """A bonus from n, the visits of the state a step leads to, or from all counts; times `weight`.
+    """`weight` times a formula of n, the visits of the successor state, or of all counts.
 
     - ``bonus``: 1/√n
     - ``penalty``: 1/√n − 1, never positive
-    - ``decay``: exp(−n/10), the way a trained novelty network fades
+    - ``decay``: exp(−n/10), as the error of a trained novelty network falls
     - ``entropy``: γ_G H(t+1) − H(t) of the plug-in entropy over log S
-    - ``coverage``: γ_G C(t+1) − C(t) of the share of states seen
+    - ``coverage``: γ_G C(t+1) − C(t) of the share of visited states
     """
 
     causal = True
@@ -46,17 +46,17 @@ class CountReward(IntrinsicReward):
         """Args:
         observation_space: Discrete.
         action_space: any supported space.
-        form: which formula.
+        form: the formula.
         weight: default 0.1 for the differences, 1/S for the penalty and 0.1/S for the others: the scale of a step
             cost of 0.1/S.
         gamma_g: discount inside the differences.
-        scope: counts "episode" by episode or for "life".
-        seed: unused randomness seed, as every reward takes one.
+        scope: "episode": counts start at 0 in each episode; "lifelong": never.
+        seed: unused; every reward has this argument.
         """
         super().__init__(observation_space, action_space, seed=seed)
         require_states(self, form)
         require_choice("counts", get_args(Form), form=form)
-        require_choice("counts", ("episode", "life"), scope=scope)
+        require_choice("counts", ("episode", "lifelong"), scope=scope)
         require_finite("counts", gamma_g=gamma_g, weight=0.0 if weight is None else weight)
         default = {"entropy": 0.1, "coverage": 0.1, "penalty": 1.0 / self.observation_spec.size}
         self.form, self.gamma_g, self.scope = form, gamma_g, scope
@@ -64,7 +64,7 @@ class CountReward(IntrinsicReward):
 
     def score(self, rollout: Rollout, memory: Memory) -> tuple[Terms, Memory]:
         """The weighted formula at each step."""
-        before, after = rollout.pairs(self.observation_spec.states)
+        before, after = rollout.map_pairs(self.observation_spec.indices)
         visits, memory = count_visits(rollout, before, after, memory, scope=self.scope)
         return {self.form: self.weight * self._formula(visits)}, memory
 

@@ -1,4 +1,4 @@
-"""Embeddings in which landmarks are compared: frozen random, the mean of a VAE, or inverse dynamics."""
+"""Embeddings for landmarks: a frozen random network, the latent mean of a VAE, or inverse dynamics."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import torch
 from torch import Tensor, nn
 
 from mmrs.functional.losses import novelty, vae_loss
-from mmrs.nets.encoders import dense_encoder, in_chunks, make_encoder
-from mmrs.nets.normalization import ControlNorm, InputNorm
+from mmrs.nets.encoders import chunked, dense_encoder, make_encoder
+from mmrs.nets.normalization import ControllabilityNorm, InputNorm
 from mmrs.nets.vae import VAE
-from mmrs.rewards.training import CLIP, TransitionBatch, minibatches, step_blocks
+from mmrs.rewards.training import INPUT_CLIP, TransitionBatch, minibatches, step_blocks
 from mmrs.rollout import Rollout
 from mmrs.spaces import ActionSpec, ObservationSpec
 
-Scale = Literal["none", "spread", "control"]
+Scale = Literal["none", "std", "controllability"]
 
 
 class Embedding(nn.Module):
-    """Observations to vectors; what is trained says from which minibatches and by which loss."""
+    """Maps observations to vectors. A trained embedding defines its minibatches and its loss."""
 
     trained = False
 
@@ -28,26 +28,27 @@ class Embedding(nn.Module):
         self.spec = spec
         self.norm: InputNorm | None = None
         if scale != "none":
-            self.norm = ControlNorm(spec, CLIP) if scale == "control" else InputNorm(spec, CLIP)
+            norm = ControllabilityNorm if scale == "controllability" else InputNorm
+            self.norm = norm(spec, INPUT_CLIP)
 
     @property
-    def moves(self) -> bool:
-        """Whether an embedding of long ago may differ from one of today."""
+    def changes(self) -> bool:
+        """Whether the embedding of an observation changes from update to update."""
         return self.trained or self.norm is not None
 
     def inputs(self, obs: Tensor) -> Tensor:
-        """What the network reads of observations ``[B, *obs]``."""
+        """Network input of observations ``[B, *obs]``."""
         features = self.spec.features(obs)
         return features if self.norm is None else self.norm(features)
 
     def embed(self, obs: Tensor) -> Tensor:
-        """``[B, d]`` of observations ``[B, *obs]``, in one pass."""
+        """Embeddings ``[B, d]`` of observations ``[B, *obs]``, in one pass."""
         raise NotImplementedError(f"{type(self).__name__} does not implement embed().")
 
     def forward(self, obs: Tensor) -> Tensor:
-        """``[B, d]`` of observations ``[B, *obs]``, in chunks and without gradients."""
+        """Embeddings ``[B, d]`` of observations ``[B, *obs]``, in chunks and without gradients."""
         with torch.no_grad():
-            return in_chunks(self.embed, obs)
+            return chunked(self.embed, obs)
 
     def batches(self, rollout: Rollout, batch_size: int, generator: torch.Generator) -> list[Tensor]:
         """Minibatches of one pass over a rollout."""
@@ -59,11 +60,11 @@ class Embedding(nn.Module):
 
 
 class RandomEmbedding(Embedding):
-    """A random network that never changes: distances survive it, and it cannot drift."""
+    """A frozen random network: it roughly preserves distances and never drifts."""
 
     def __init__(self, spec: ObservationSpec, dim: int, *, scale: Scale) -> None:
         super().__init__(spec, scale=scale)
-        self.network = make_encoder(spec, dim, normalised=scale != "none").requires_grad_(False)
+        self.network = make_encoder(spec, dim, normalized=scale != "none").requires_grad_(False)
 
     def embed(self, obs: Tensor) -> Tensor:
         """Embeddings of a chunk."""
@@ -72,7 +73,7 @@ class RandomEmbedding(Embedding):
 
 
 class VAEEmbedding(Embedding):
-    """The mean of a VAE's latent, with a small decoder variance lest the posterior collapse."""
+    """The latent mean of a VAE. A small decoder variance keeps the posterior from collapsing."""
 
     trained = True
 
@@ -84,8 +85,8 @@ class VAEEmbedding(Embedding):
             self.vae = self.vae.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def inputs(self, obs: Tensor) -> Tensor:
-        """Standardised, or as the VAE of `mmrs` reads them."""
-        return self.vae.normalise(self.spec.features(obs)) if self.norm is None else super().inputs(obs)
+        """Standardized observations, or without a norm the input of the VAE of `mmrs`."""
+        return self.vae.normalize(self.spec.features(obs)) if self.norm is None else super().inputs(obs)
 
     def embed(self, obs: Tensor) -> Tensor:
         """Latent means of a chunk."""
@@ -100,11 +101,11 @@ class VAEEmbedding(Embedding):
             return novelty(x, self.vae.decode(self.vae.encode(x)[0]), average=True)
 
         with torch.no_grad():
-            return in_chunks(error, obs)
+            return chunked(error, obs)
 
     def batches(self, rollout: Rollout, batch_size: int, generator: torch.Generator) -> list[Tensor]:
-        """Visited states, shuffled."""
-        return list(minibatches(rollout.visited_places, batch_size, generator))
+        """Shuffled visited states."""
+        return list(minibatches(rollout.visited_index, batch_size, generator))
 
     def loss(self, rollout: Rollout, batch: Tensor, generator: torch.Generator) -> Tensor:
         """The negative ELBO, Eq. (15)."""
@@ -116,14 +117,14 @@ class VAEEmbedding(Embedding):
 
 
 class InverseEmbedding(Embedding):
-    """An embedding trained to tell the action from two successive states: what no action moves has no place in it."""
+    """An embedding trained to predict the action from two successive states, so it omits what no action changes."""
 
     trained = True
 
     def __init__(self, spec: ObservationSpec, actions: ActionSpec, dim: int, *, scale: Scale) -> None:
         super().__init__(spec, scale=scale)
         self.actions = actions
-        self.network = make_encoder(spec, dim, normalised=scale != "none")
+        self.network = make_encoder(spec, dim, normalized=scale != "none")
         self.inverse = dense_encoder(2 * dim, actions.size)
 
     def embed(self, obs: Tensor) -> Tensor:
@@ -132,7 +133,7 @@ class InverseEmbedding(Embedding):
         return out
 
     def batches(self, rollout: Rollout, batch_size: int, generator: torch.Generator) -> list[Tensor]:
-        """Blocks of valid steps, shuffled."""
+        """Shuffled blocks of valid steps."""
         return step_blocks(rollout.valid, batch_size, generator)
 
     def loss(self, rollout: Rollout, batch: Tensor, generator: torch.Generator) -> Tensor:  # noqa: ARG002 (same call)

@@ -35,20 +35,20 @@ class JFI(IntrinsicReward):
         """Args:
         observation_space: Discrete.
         action_space: any supported space.
-        lambda_g: weight. # Unstated: the paper gives none for the maze; above the step cost of 0.1/S new states pay
-            so well that the agent walks the same way again.
+        lambda_g: weight. # Unstated: the paper gives none for the maze; above the step cost of 0.1/S the bonus of
+            new states is so large that the agent walks the same way again.
         gamma_g: discount inside the gain. # Deviation: Eq. (11) reuses the learner's discount; below 1 it adds a cost
             that grows with J and loses to plain Q-learning from 20x20 mazes up.
-        scope: counts "episode" by episode (Definition 2) or for "life".
+        scope: "episode": counts start at 0 in each episode (Definition 2); "lifelong": never.
         count_start: whether the start state is a visit, as in Eq. (12).
         terminal_potential: "literal" keeps J at a terminal state; "zero" sets it to 0, as shaping that must not change
             the best policy demands. # Unstated: the paper is silent.
-        seed: unused randomness seed, as every reward takes one.
+        seed: unused; every reward has this argument.
         """
         super().__init__(observation_space, action_space, seed=seed)
         require_states(self, "jfi")
         require_finite("jfi", lambda_g=lambda_g, gamma_g=gamma_g)
-        require_choice("jfi", ("episode", "life"), scope=scope)
+        require_choice("jfi", ("episode", "lifelong"), scope=scope)
         require_flags("jfi", count_start=count_start)
         require_choice("jfi", ("literal", "zero"), terminal_potential=terminal_potential)
         self.lambda_g, self.gamma_g, self.scope = lambda_g, gamma_g, scope
@@ -56,9 +56,9 @@ class JFI(IntrinsicReward):
 
     def score(self, rollout: Rollout, memory: Memory) -> tuple[Terms, Memory]:
         """The weighted gain of each step."""
-        before, after = rollout.pairs(self.observation_spec.states)
+        before, after = rollout.map_pairs(self.observation_spec.indices)
         visits, memory = count_visits(rollout, before, after, memory, scope=self.scope, count_start=self.count_start)
-        j_before, j_after = visits.index_change(self.observation_spec.size)
+        j_before, j_after = visits.jain_index(self.observation_spec.size)
         if self.terminal_potential == "zero":
             j_after = torch.where(rollout.terminated, 0.0, j_after)
         return {"global": self.lambda_g * gain(j_before, j_after, self.gamma_g)}, memory  # Eq. (11)

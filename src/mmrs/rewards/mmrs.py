@@ -10,25 +10,24 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from mmrs.functional.clustering import draw_starts, kmeans, kmeans_from
+from mmrs.functional.clustering import draw_init_noise, kmeans, kmeans_from
 from mmrs.functional.fairness import gain
 from mmrs.functional.losses import novelty
-from mmrs.nets.cuda_graphs import Captured, to_device
+from mmrs.nets.cuda_graphs import CudaGraphed, to_device
 from mmrs.nets.dense_vae import train_dense
-from mmrs.nets.encoders import drawn_from, in_chunks
-from mmrs.nets.flat import fits_one_vector
-from mmrs.nets.normalization import ControlNorm
+from mmrs.nets.encoders import chunked, seeded_init
+from mmrs.nets.flat import can_flatten
+from mmrs.nets.normalization import ControllabilityNorm, RunningScale
 from mmrs.nets.vae import VAE, Statistics
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
 from mmrs.rewards.mmrs_config import MMRSConfig, resolve
-from mmrs.rewards.training import CLIP, adam, decay_learning_rate, learn_control, minibatches
+from mmrs.rewards.training import INPUT_CLIP, decay_learning_rate, learn_controllability, make_adam, minibatches
 from mmrs.rewards.visits import count_visits, initial_counts
-from mmrs.rewards.wrappers import RunningScale
 from mmrs.rollout import Rollout
 
 
 class MMRS(IntrinsicReward):
-    """``λ_G G + λ_L N``: terms ``global`` and ``local``. Not causal: the clusters are those of the whole rollout."""
+    """``λ_G G + λ_L N``: terms ``global`` and ``local``. Not causal: it clusters the whole rollout."""
 
     def __init__(
         self,
@@ -42,22 +41,22 @@ class MMRS(IntrinsicReward):
         """Args:
         observation_space: Box or Discrete.
         action_space: any supported space.
-        preset: name in `PRESETS`, or a configuration of one's own.
-        seed: of weights, minibatches, latent noise and k-means starts.
+        preset: name in `PRESETS`, or a custom configuration.
+        seed: seed of weights, minibatches, latent noise and k-means initialization.
         **options: fields of `MMRSConfig` that differ from the preset.
         """
         super().__init__(observation_space, action_space, seed=seed)
         self.config = config = resolve(preset, options)
         image = self.observation_spec.kind == "image"
-        with drawn_from(self.generator):
+        with seeded_init(self.generator):
             self.vae = VAE(self.observation_spec, config.latent_dim or (512 if image else 256)).eval()
         if image:
             self.vae = self.vae.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.norm = ControlNorm(self.observation_spec, CLIP) if config.control else None
-        self.optimizer = adam(self.vae.parameters(), config.learning_rate, config.total_updates)
-        self.scale = RunningScale("reward", centre=True, causal=False, prior=0.0)
-        self._captured_pass = Captured(self._pass, coarse=True)
-        self._captured_score = Captured(self._score_of_tensors)
+        self.norm = ControllabilityNorm(self.observation_spec, INPUT_CLIP) if config.mask_uncontrollable else None
+        self.optimizer = make_adam(self.vae.parameters(), config.learning_rate, config.total_updates)
+        self.scale = RunningScale("reward", center=True, causal=False, prior=0.0)
+        self._captured_epoch = CudaGraphed(self._train_epoch, allow_tf32=True)
+        self._captured_score = CudaGraphed(self._score_of_tensors)
 
     @classmethod
     def settings(cls, *, preset: str | MMRSConfig = "default", **options: Any) -> dict[str, Any]:
@@ -67,22 +66,22 @@ class MMRS(IntrinsicReward):
     # --- the reward -------------------------------------------------------------------------------------------------
 
     def score(self, rollout: Rollout, memory: Memory) -> tuple[Terms, Memory]:
-        """The two weighted terms, Eq. (17); on a GPU as one graph where the shapes of all of it are known."""
-        if rollout.obs.is_cuda and self.config.clusters == "joint" and not self.config.batch_statistics:
-            rollout = rollout.with_room(64)  # few different shapes, each one graph
+        """The two weighted terms, Eq. (17); on a GPU as one CUDA graph where all shapes are known."""
+        if rollout.obs.is_cuda and self.config.clustering == "joint" and not self.config.batch_statistics:
+            rollout = rollout.pad_states(64)  # few shapes, one graph each
             parts = (rollout.obs, rollout.final_obs, rollout.terminated, rollout.truncated, rollout.valid)
             names = list(self.initial_memory(1, torch.device("meta")))
             out = self._captured_score(*parts, *self._draw(rollout), *(memory[name] for name in names))
-            fairness, local, *new = (value.clone() for value in out)  # the graph's own are overwritten by its next run
+            fairness, local, *new = (value.clone() for value in out)  # the next replay overwrites the graph's outputs
             return {"global": fairness, "local": local}, dict(zip(names, new, strict=True))
         return self._score(rollout, memory, *self._draw(rollout))
 
     def _score_of_tensors(
         self, obs: Tensor, final_obs: Tensor, terminated: Tensor, truncated: Tensor, valid: Tensor, *others: Tensor
     ) -> tuple[Tensor, ...]:
-        """`_score` as a function of tensors alone: `others` are noise, draws and what the memory holds."""
+        """`_score` as a function of tensors only: `others` are noise, initialization draws and the memory."""
         ends = {"terminated": terminated, "truncated": truncated}
-        no_actions = terminated  # the score reads none
+        no_actions = terminated  # a placeholder: actions are not read
         rollout = Rollout.unchecked(obs=obs, actions=no_actions, final_obs=final_obs, valid=valid, **ends)
         noise, draws, *values = others
         memory = dict(zip(self.initial_memory(1, torch.device("meta")), values, strict=True))
@@ -90,31 +89,31 @@ class MMRS(IntrinsicReward):
         return (*terms.values(), *memory.values())
 
     def _draw(self, rollout: Rollout) -> tuple[Tensor, Tensor]:
-        """All randomness of a score: noise of the latents ``[S, z]``, if there is any, and the starts of k-means."""
+        """All randomness of `score`: noise of the latents ``[S, z]`` (empty for "mean"), and draws for k-means."""
         generator = torch.Generator()
-        generator.set_state(self.generator.get_state())  # a copy: scoring must not advance the module's own
+        generator.set_state(self.generator.get_state())  # a copy: `compute` must not change the module
         config, device = self.config, rollout.device
         shape = (rollout.num_states, self.vae.latent_dim if config.latent == "sample" else 0)
         noise = _noise(shape, generator, device) if shape[1] else torch.empty(shape, device=device)
-        sets = 1 if config.clusters == "joint" else rollout.num_envs
-        return noise, to_device(draw_starts(sets, config.k, generator), device)
+        sets = 1 if config.clustering == "joint" else rollout.num_envs
+        return noise, to_device(draw_init_noise(sets, config.k, generator), device)
 
     def _score(self, rollout: Rollout, memory: Memory, noise: Tensor, draws: Tensor) -> tuple[Terms, Memory]:
         states = rollout.states
-        if self.config.batch_statistics:  # a statistic of the batch must not see padding
-            states = states[_stand_ins(rollout.visited)]
+        if self.config.batch_statistics:  # padding must not enter batch statistics
+            states = states[_last_visited(rollout.visited)]
         latents, errors = self._encode(states, noise)
         labels = self._cluster(rollout, latents, draws)
         fairness = self._global(rollout, *labels)
         if self.config.scale_global:
             shift, scale, memory = self.scale(fairness, rollout.valid, memory)
             fairness = (fairness - shift) / scale
-        local = errors[rollout.before] if errors is not None else torch.zeros_like(fairness)
+        local = errors[rollout.state_index] if errors is not None else torch.zeros_like(fairness)
         terms = {"global": self.config.lambda_g * fairness, "local": self.config.lambda_l * local}
         return {name: term.float() for name, term in terms.items()}, memory
 
     def _encode(self, states: Tensor, noise: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Latents ``[S, z]`` to cluster, and the novelty ``[S]`` of each state where it is paid for."""
+        """Latents ``[S, z]`` to cluster, and the novelty ``[S]`` of each state if it has a weight."""
         config = self.config
 
         def encode(obs: Tensor, noise: Tensor) -> Tensor:
@@ -130,37 +129,37 @@ class MMRS(IntrinsicReward):
             error = novelty(x, self.vae.decode(z), average=config.novelty == "mean")  # Eq. (16)
             return torch.cat([z, error.unsqueeze(1)], 1)
 
-        # A statistic of the batch is one of the whole rollout, not of whatever chunk is fast.
-        out = encode(states, noise) if config.batch_statistics else in_chunks(encode, states, noise)
+        # Batch statistics are those of the whole rollout, not of a chunk.
+        out = encode(states, noise) if config.batch_statistics else chunked(encode, states, noise)
         return (out[:, :-1], out[:, -1]) if config.lambda_l else (out, None)
 
     def _inputs(self, obs: Tensor) -> Tensor:
-        """What the VAE reads of observations ``[B, *obs]``, and is to reconstruct."""
-        x = self.vae.normalise(self.observation_spec.features(obs))
+        """Input and target of the VAE for observations ``[B, *obs]``."""
+        x = self.vae.normalize(self.observation_spec.features(obs))
         return x if self.norm is None else x * self.norm.weight().float()
 
     def _cluster(self, rollout: Rollout, latents: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
         """Cluster of s_t and of s_{t+1}, each ``[T, N]`` (Eq. 13)."""
         config = self.config
-        if config.clusters == "joint":
+        if config.clustering == "joint":
             x, mask = latents.unsqueeze(0), rollout.visited.unsqueeze(0)
             labels = kmeans_from(x, mask, draws, config.kmeans_iterations).squeeze(0)
-            return labels[rollout.before], labels[rollout.after]
+            return labels[rollout.state_index], labels[rollout.next_state_index]
         rows = rollout.segments("rollout")
-        x, draws = latents[rows.index], draws[:, : len(rows.index)]  # a row for each environment that stepped at all
+        x, draws = latents[rows.index], draws[:, : len(rows.index)]  # one row per environment with valid steps
         labels = kmeans_from(x, rows.mask, draws, config.kmeans_iterations).flatten()
-        return labels[rows.before], labels[rows.after]
+        return labels[rows.state_index], labels[rows.next_state_index]
 
     def _global(self, rollout: Rollout, before: Tensor, after: Tensor) -> Tensor:
-        """G of each step, ``[T, N]`` (Eqs. 11 and 14); k stays in the denominator however few states there were."""
+        """G of each step, ``[T, N]`` (Eqs. 11 and 14); k is the denominator even with fewer distinct states."""
         config = self.config
         counts = initial_counts(rollout.num_envs, config.k, rollout.device)
-        scope: Literal["life", "episode"] = "life" if config.restart == "rollout" else "episode"
+        scope: Literal["lifelong", "episode"] = "lifelong" if config.count_scope == "rollout" else "episode"
         visits, _ = count_visits(rollout, before, after, counts, scope=scope)
-        return gain(*visits.index_change(config.k), config.gamma_g)
+        return gain(*visits.jain_index(config.k), config.gamma_g)
 
     def initial_memory(self, num_envs: int, device: torch.device) -> Memory:
-        """Statistics of the global bonus; counts do not outlive a rollout."""
+        """Statistics of the global term; counts are not kept between rollouts."""
         return self.scale.initial(num_envs, device) if self.config.scale_global else {}
 
     # --- learning ---------------------------------------------------------------------------------------------------
@@ -171,31 +170,31 @@ class MMRS(IntrinsicReward):
         decay_learning_rate(self, config.learning_rate, config.total_updates)
         if self.norm is not None:
             self.norm.observe(rollout.states[rollout.visited])
-            learn_control(self.norm, rollout, self.action_spec, self._places)
-        passes = []
+            learn_controllability(self.norm, rollout, self.action_spec, self._assign)
+        epochs = []
         for _ in range(config.epochs):
-            batches = minibatches(rollout.visited_places, config.batch_size, self.generator)  # [M, B]
+            batches = minibatches(rollout.visited_index, config.batch_size, self.generator)  # [M, B]
             noise = _noise((*batches.shape, self.vae.latent_dim), self.generator, rollout.device)
-            passes.append(self._captured_pass(rollout.states[batches], noise).clone())
-        kl, error = torch.stack(passes).mean(0)
+            epochs.append(self._captured_epoch(rollout.states[batches], noise).clone())
+        kl, error = torch.stack(epochs).mean(0)
         return {"vae_kl": kl, "vae_error": error}
 
-    def _places(self, obs: Tensor) -> Tensor:
-        """Clusters ``[B]`` of observations as they are: latents may hold the very noise that is to be found out."""
-        assert self.norm is not None, "only where it learns what is controlled"
+    def _assign(self, obs: Tensor) -> Tensor:
+        """Clusters ``[B]`` of the observations themselves: latents may contain the noise that is to be detected."""
+        assert self.norm is not None, "called only with mask_uncontrollable"
         x = self.norm(self.observation_spec.features(obs)).flatten(1).unsqueeze(0)
-        every = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
-        return kmeans(x, every, self.config.k, self.generator, self.config.kmeans_iterations).squeeze(0)
+        mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+        return kmeans(x, mask, self.config.k, self.generator, self.config.kmeans_iterations).squeeze(0)
 
-    def _pass(self, obs: Tensor, noise: Tensor) -> Tensor:
-        """A gradient step on each batch of ``[M, B, *obs]``, one graph on a GPU; returns means of KL and error."""
-        if obs.device.type == "cpu" and not self.vae.is_image and fits_one_vector(self.vae, self.optimizer):
+    def _train_epoch(self, obs: Tensor, noise: Tensor) -> Tensor:
+        """One gradient step per batch of ``[M, B, *obs]``, as one graph on a GPU; returns means of KL and error."""
+        if obs.device.type == "cpu" and not self.vae.is_image and can_flatten(self.vae, self.optimizer):
             x = self._inputs(obs.flatten(0, 1)).unflatten(0, obs.shape[:2])
             assert isinstance(self.optimizer, torch.optim.Adam)
             return train_dense(self.vae, self.optimizer, x, noise, self._decoder_variance(x[0]))
-        return torch.stack([self._step(*batch) for batch in zip(obs, noise, strict=True)]).mean(0)
+        return torch.stack([self._gradient_step(*batch) for batch in zip(obs, noise, strict=True)]).mean(0)
 
-    def _step(self, obs: Tensor, noise: Tensor) -> Tensor:
+    def _gradient_step(self, obs: Tensor, noise: Tensor) -> Tensor:
         """One gradient step; returns mean KL and mean squared error of the batch."""
         x = self._inputs(obs)
         assert self.optimizer is not None
@@ -209,14 +208,14 @@ class MMRS(IntrinsicReward):
         return 0.5 * batch.numel() if self.config.author_loss else self.config.decoder_variance
 
 
-def _stand_ins(visited: Tensor) -> Tensor:
-    """``[S]``: a visited state's own place; for another, the place of the last one visited before it, or the first."""
-    place = torch.arange(len(visited), device=visited.device)
-    return torch.where(visited, place, visited.to(torch.int8).argmax()).cummax(0).values
+def _last_visited(visited: Tensor) -> Tensor:
+    """``[S]``: index of each state if visited, else of the last visited one before it, or of the first."""
+    index = torch.arange(len(visited), device=visited.device)
+    return torch.where(visited, index, visited.to(torch.int8).argmax()).cummax(0).values
 
 
 def _noise(shape: Sequence[int], generator: torch.Generator, device: torch.device) -> Tensor:
-    """Normal noise; on a GPU from a generator there, seeded by ours: half a million numbers take a core 5 ms."""
+    """Normal noise. On a GPU from a generator there, seeded by ours: half a million values take 5 ms on one core."""
     if device.type == "cuda":
         seed = int(torch.randint(2**62, (), generator=generator))
         return torch.randn(tuple(shape), generator=torch.Generator(device).manual_seed(seed), device=device)

@@ -10,17 +10,17 @@ from torch import Tensor, nn
 
 from mmrs.errors import InputError
 from mmrs.functional.losses import distillation_error
-from mmrs.nets.cuda_graphs import Captured
-from mmrs.nets.encoders import drawn_from, in_chunks, make_encoder, orthogonal
+from mmrs.nets.cuda_graphs import CudaGraphed
+from mmrs.nets.encoders import chunked, make_encoder, orthogonal_init, seeded_init
 from mmrs.nets.normalization import InputNorm
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
 from mmrs.rewards.options import require_counts
-from mmrs.rewards.training import adam, decay_learning_rate, gradient_step, minibatches
+from mmrs.rewards.training import decay_learning_rate, gradient_step, make_adam, minibatches
 from mmrs.rollout import Rollout
 
 
 class RND(IntrinsicReward):
-    """``‖ĥ(s') − h(s')‖²``: how badly a trained network predicts a fixed random one at the state a step leads to."""
+    """``‖ĥ(s') − h(s')‖²``: error of a trained network that predicts a fixed random one, at the successor state."""
 
     causal = True
 
@@ -43,34 +43,34 @@ class RND(IntrinsicReward):
         action_space: any supported space.
         latent_dim: size of the embedding (512 in Burda et al.).
         extra_layers: dense layers the predictor has beyond the target (2 in Burda et al.).
-        learning_rate: of Adam.
-        total_updates: updates over which the rate falls to 0; None: constant.
-        batch_size: states a gradient step.
-        epochs: passes over the rollout an update.
-        clip: bound of the normalised observation.
-        seed: of weights and minibatches.
+        learning_rate: learning rate of Adam.
+        total_updates: updates over which the learning rate falls linearly to 0; None: constant.
+        batch_size: states per gradient step.
+        epochs: passes over the rollout per update.
+        clip: largest absolute value of a normalized observation.
+        seed: seed of weights and minibatches.
         """
         super().__init__(observation_space, action_space, seed=seed)
         require_counts("rnd", latent_dim=latent_dim, batch_size=batch_size, epochs=epochs)
-        require_counts("rnd", least=0, extra_layers=extra_layers)
+        require_counts("rnd", minimum=0, extra_layers=extra_layers)
         if not clip > 0:
             raise InputError(f"rnd(clip={clip!r}): expected a positive number.")
         self.learning_rate, self.total_updates = learning_rate, total_updates
         self.batch_size, self.epochs = batch_size, epochs
         spec = self.observation_spec
         self.norm = InputNorm(spec, clip)
-        with drawn_from(self.generator):
-            self.target = make_encoder(spec, latent_dim, normalised=True).requires_grad_(False)
-            layers: list[nn.Module] = [make_encoder(spec, latent_dim, normalised=True)]
+        with seeded_init(self.generator):
+            self.target = make_encoder(spec, latent_dim, normalized=True).requires_grad_(False)
+            layers: list[nn.Module] = [make_encoder(spec, latent_dim, normalized=True)]
             for _ in range(extra_layers):
-                layers += [nn.ReLU(), orthogonal(nn.Linear(latent_dim, latent_dim))]
+                layers += [nn.ReLU(), orthogonal_init(nn.Linear(latent_dim, latent_dim))]
             self.predictor = nn.Sequential(*layers)
-        self.optimizer = adam(self.predictor.parameters(), learning_rate, total_updates)
-        self._captured_step = Captured(self._step)
+        self.optimizer = make_adam(self.predictor.parameters(), learning_rate, total_updates)
+        self._captured_step = CudaGraphed(self._step)
 
     def score(self, rollout: Rollout, memory: Memory) -> tuple[Terms, Memory]:
         """The prediction error at each true successor."""
-        _, error = rollout.pairs(lambda states: in_chunks(self._error, states))
+        _, error = rollout.map_pairs(lambda states: chunked(self._error, states))
         return {"rnd": error}, memory  # Eq. (24)
 
     def _error(self, obs: Tensor) -> Tensor:
@@ -78,17 +78,17 @@ class RND(IntrinsicReward):
         return distillation_error(self.predictor(x), self.target(x))
 
     def learn(self, rollout: Rollout) -> Metrics:
-        """Refresh the input statistics, then train the predictor.
+        """Update the input statistics, then train the predictor.
 
-        # Deviation: Eq. (23) trains on s_t while Eq. (24) pays for s_{t+1}; we train on what is paid for, or the last
-        # state of an episode would stay novel for ever.
+        # Deviation: Eq. (23) trains on s_t while Eq. (24) is the bonus of s_{t+1}. We train on s_{t+1}: otherwise the
+        # last state of an episode would stay novel forever.
         """
         decay_learning_rate(self, self.learning_rate, self.total_updates)
-        paid = torch.unique(rollout.after[rollout.valid])
-        self.norm.observe(rollout.states[paid])
+        successors = torch.unique(rollout.next_state_index[rollout.valid])
+        self.norm.observe(rollout.states[successors])
         losses = []
         for _ in range(self.epochs):
-            for index in minibatches(paid, self.batch_size, self.generator):
+            for index in minibatches(successors, self.batch_size, self.generator):
                 losses.append(self._captured_step(rollout.states[index]).clone())
         return {"rnd_loss": torch.stack(losses).mean()}
 

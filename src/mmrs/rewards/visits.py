@@ -1,4 +1,4 @@
-"""Counting visits of numbered states along a rollout, episode by episode or for life."""
+"""Visit counts of indexed states along a rollout, per episode or lifelong."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ from mmrs.rewards.base import Memory
 from mmrs.rollout import Rollout
 from mmrs.segments import VisitSlots
 
-Scope = Literal["episode", "life"]
+Scope = Literal["episode", "lifelong"]
 
 
 @dataclass(frozen=True)
 class CountedVisits:
-    """The slots of a rollout's visits and what is known at each."""
+    """The visit slots of a rollout and the statistics of the counts at each."""
 
     slots: VisitSlots
     curve: VisitCurve
 
-    def index_change(self, k: int) -> tuple[Tensor, Tensor]:
-        """J before and after each step, each ``[T, N]``; a state an episode starts in is counted, never paid."""
-        index = self.curve.index(k)
+    def jain_index(self, k: int) -> tuple[Tensor, Tensor]:
+        """J before and after each step, each ``[T, N]``; a start state counts before the first step."""
+        index = self.curve.jain_index(k)
         return VisitSlots.before(index), VisitSlots.after(index)
 
 
 def initial_counts(num_envs: int, k: int, device: torch.device) -> Memory:
-    """No visits yet, every environment about to start an episode."""
+    """Memory without visits: every environment is about to start an episode."""
     return {
         "counts": torch.zeros(num_envs, k, dtype=torch.int64, device=device),
-        "fresh": torch.ones(num_envs, dtype=torch.bool, device=device),
+        "starts_episode": torch.ones(num_envs, dtype=torch.bool, device=device),
     }
 
 
 def count_visits(
     rollout: Rollout, before: Tensor, after: Tensor, memory: Memory, *, scope: Scope, count_start: bool = True
 ) -> tuple[CountedVisits, Memory]:
-    """Count the visits of a rollout on top of what memory holds.
+    """Add the visits of a rollout to the counts in memory.
 
     Args:
         rollout: gives the order of visits and the ends of episodes.
-        before: ``[T, N]`` number of s_t.
-        after: ``[T, N]`` number of the true s_{t+1}.
+        before: ``[T, N]`` index of s_t.
+        after: ``[T, N]`` index of the true s_{t+1}.
         memory: from `initial_counts` or the previous call.
-        scope: whether counts start afresh with each episode, or never.
-        count_start: whether the state an episode starts in is a visit.
+        scope: whether counts start at 0 in each episode, or never.
+        count_start: whether the start state of an episode is a visit.
     """
-    slots = rollout.visit_slots(memory["fresh"])
+    slots = rollout.visit_slots(memory["starts_episode"])
     if not count_start:
         slots = replace(slots, counted=slots.counted & _is_successor(slots.counted))
 
@@ -60,7 +60,7 @@ def count_visits(
     last = episode[:, -1:]
     counts = torch.where(last == 0, memory["counts"], 0)
     counts = counts.scatter_add(1, labels, (slots.counted & (episode == last)).to(torch.int64))
-    return CountedVisits(slots, curve), {"counts": counts, "fresh": rollout.fresh_after}
+    return CountedVisits(slots, curve), {"counts": counts, "starts_episode": rollout.next_starts_episode}
 
 
 def _is_successor(slots: Tensor) -> Tensor:

@@ -1,88 +1,25 @@
-"""The scale of a bonus: division by a running standard deviation, and centring."""
+"""Rewards around rewards: scaling by a running standard deviation, weights and sums."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from mmrs.errors import InputError
-from mmrs.functional.returns import linear_recurrence
+from mmrs.nets.normalization import RunningScale
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
 from mmrs.rewards.options import require_finite
 from mmrs.rollout import Rollout
 
 
-@dataclass(frozen=True)
-class RunningScale:
-    """Shift and divisor that bring a bonus to unit spread, from all it was shown, with old steps fading.
-
-    A pure function with explicit memory. Where the bonus is causal each step is scaled by what was known at that step,
-    so that asking step by step gives what asking for the whole rollout gives; else one scale serves the rollout.
-    """
-
-    by: Literal["reward", "return"]
-    """Spread of the bonus itself, or of its discounted return (as random network distillation does)."""
-    centre: bool
-    """Subtract the running mean, so that living longer is not paid by itself."""
-    causal: bool
-    gamma: float = 0.99
-    """Discount of the return."""
-    horizon: int = 12_800
-    """Steps over which the past fades by 1/e: a hundred rollouts of 128 steps."""
-    prior: float = 128.0
-    """Samples' worth of doubt: until more were seen, the spread is taken to be about the size of the bonus. That of a
-    handful of near-equal samples is next to nothing, and dividing by it would pay a fortune for the first steps."""
-
-    def initial(self, num_envs: int, device: torch.device) -> Memory:
-        """Nothing seen yet."""
-        moments = torch.zeros(4, dtype=torch.float64, device=device)  # weight, Σ bonus, Σ x, Σ x²
-        return {"moments": moments, "trace": torch.zeros(num_envs, dtype=torch.float64, device=device)}
-
-    def __call__(
-        self, bonus: Tensor, valid: Tensor, memory: Memory, done: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Memory]:
-        """Shift and divisor for each step, ``[T, 1]`` (or ``[1, 1]``), and the new memory: ``(bonus - shift) / scale``.
-
-        Args:
-            bonus: ``[T, N]``.
-            valid: ``[T, N]`` bool; other steps leave the statistics alone.
-            memory: from `initial` or the previous call.
-            done: ``[T, N]`` bool, steps after which the return starts afresh. Default: it never does, since novelty
-                does not end with an episode.
-        """
-        bonus = bonus.double() * valid
-        # The bonus of a step that is not valid counts as 0 in the return: time passes there too.
-        trace = bonus
-        if self.by == "return":
-            restart = None if done is None else torch.cat([torch.zeros_like(done[:1]), done[:-1]])
-            trace = linear_recurrence(bonus, self.gamma, memory["trace"], restart)
-        spread = trace * valid
-        sums = torch.stack([valid.double(), bonus, spread, spread.square()]).sum(2).T  # [T, 4]
-        moments = linear_recurrence(sums, 1.0 - 1.0 / self.horizon, memory["moments"])
-        left = trace[-1] if done is None else torch.where(done[-1], 0.0, trace[-1])
-        new = {"moments": moments[-1], "trace": left if self.by == "return" else memory["trace"]}
-        weight, total, x, xx = (moments if self.causal else moments[-1:]).unbind(1)
-        weight = weight.clamp_min(1e-12)
-        mean = x / weight
-        variance = (xx / weight - mean.square()).clamp_min(0.0)
-        doubt = self.prior / (self.prior + weight)
-        scale = (variance + doubt * mean.square()).sqrt()
-        # A bonus that has not varied at all has no spread to divide by; its size is the next best unit.
-        flat = variance <= 1e-14 * mean.square()
-        scale = torch.where(flat, torch.where(mean == 0, 1.0, mean.abs()), scale)
-        shift = total / weight if self.centre else torch.zeros_like(total)
-        return shift.unsqueeze(1), scale.unsqueeze(1), new
-
-
 class Scaled(IntrinsicReward):
     """Divides a reward by the running standard deviation of its discounted return, or of itself.
 
-    The reward is divided, never replaced by that return. Centring subtracts the running mean: a bonus that is positive
-    at every step pays for staying alive, and a goal that ends the episode then looks like a loss.
+    The reward is divided, never replaced by that return. Centering subtracts the running mean: a bonus that is positive
+    at every step rewards staying alive, and a goal that ends the episode then looks like a loss.
     """
 
     def __init__(
@@ -90,7 +27,7 @@ class Scaled(IntrinsicReward):
         reward: IntrinsicReward,
         *,
         by: Literal["reward", "return"] = "return",
-        centre: bool = False,
+        center: bool = False,
         gamma: float = 0.99,
         horizon: int = 12_800,
     ) -> None:
@@ -101,7 +38,7 @@ class Scaled(IntrinsicReward):
         super().__init__(reward.observation_space, reward.action_space)
         self.reward = reward
         self.causal = reward.causal
-        self.scale = RunningScale(by, centre, reward.causal, gamma, horizon)
+        self.scale = RunningScale(by, center, reward.causal, gamma, horizon)
 
     def score(self, rollout: Rollout, memory: Memory) -> tuple[Terms, Memory]:
         """The inner terms, each divided by the scale of their sum; the shift is a term of its own."""
@@ -109,22 +46,22 @@ class Scaled(IntrinsicReward):
         total = torch.stack(list(terms.values())).sum(0)
         shift, scale, new = self.scale(total, rollout.valid, memory["scale"])
         terms = {name: (term / scale).to(term.dtype) for name, term in terms.items()}
-        if self.scale.centre:
-            terms["centre"] = (-shift / scale).to(total.dtype).expand_as(total)
+        if self.scale.center:
+            terms["center"] = (-shift / scale).to(total.dtype).expand_as(total)
         return terms, {"reward": inner, "scale": new}
 
     def learn(self, rollout: Rollout) -> Metrics:
-        """Train the inner reward; the scale learns by being asked."""
+        """Train the inner reward. `score` updates the scale, which is part of the memory."""
         return self.reward.update(rollout, wait=False)
 
     def initial_memory(self, num_envs: int, device: torch.device) -> Memory:
-        """The inner memory and the statistics of the bonus."""
+        """Memory of the inner reward and statistics of the bonus."""
         inner = self.reward.initial_memory(num_envs, device)
         return {"reward": inner, "scale": self.scale.initial(num_envs, device)}
 
 
 class Weighted(IntrinsicReward):
-    """A reward times a weight, constant or moving linearly to another over a number of updates."""
+    """A reward times a weight, which is constant or changes linearly over a number of updates."""
 
     def __init__(
         self, reward: IntrinsicReward, weight: float, *, final_weight: float | None = None, over_updates: int = 0
@@ -139,7 +76,7 @@ class Weighted(IntrinsicReward):
 
     @property
     def weight(self) -> float:
-        """The weight now, after `updates` updates."""
+        """Current weight, after `updates` updates."""
         if self.final_weight is None:
             return self.first_weight
         progress = min(1.0, self.updates / self.over_updates)
@@ -155,7 +92,7 @@ class Weighted(IntrinsicReward):
         return {**self.reward.update(rollout, wait=False), "weight": self.weight}
 
     def initial_memory(self, num_envs: int, device: torch.device) -> Memory:
-        """The inner memory."""
+        """Memory of the inner reward."""
         return {"reward": self.reward.initial_memory(num_envs, device)}
 
 
@@ -168,14 +105,14 @@ class Sum(IntrinsicReward):
         for name in rewards:
             if not name or "." in name or hasattr(nn.ModuleDict, name):
                 raise InputError(
-                    f"Sum: {name!r} cannot name a reward: names are not empty, hold no dot and are none of torch's own "
-                    "(such as 'type' or 'keys')."
+                    f"Sum: {name!r} cannot name a reward: a name must not be empty, contain a dot or be an attribute "
+                    "of torch's ModuleDict (such as 'type' or 'keys')."
                 )
         first = next(iter(rewards.values()))
         for name, reward in rewards.items():
             if (reward.observation_spec, reward.action_spec) != (first.observation_spec, first.action_spec):
                 raise InputError(
-                    f"Sum: {name!r} was made for other spaces than the rest; make all from one environment."
+                    f"Sum: {name!r} was made for other spaces than the first reward; make all from one environment."
                 )
         super().__init__(first.observation_space, first.action_space)
         self.rewards = nn.ModuleDict(rewards)
@@ -196,5 +133,5 @@ class Sum(IntrinsicReward):
         return {f"{name}/{key}": value for name, inner in metrics.items() for key, value in inner.items()}
 
     def initial_memory(self, num_envs: int, device: torch.device) -> Memory:
-        """Each reward's memory under its name."""
+        """Memory of each reward under its name."""
         return {name: reward.initial_memory(num_envs, device) for name, reward in self.rewards.items()}  # type: ignore[operator]

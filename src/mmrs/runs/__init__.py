@@ -1,1 +1,1 @@
-"""Experiments: what a command of the CLI runs."""
+"""Training runs: configuration, folder, training, and the commands on a trained run."""

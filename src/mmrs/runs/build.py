@@ -1,30 +1,29 @@
-"""From a configuration to a trainer."""
+"""Builds environments, bonus and trainer from a configuration."""
 
 from __future__ import annotations
 
 import ast
 import math
-import os
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 
-from mmrs.envs.base import TrainingEnvs
+from mmrs.envs.base import ResumableVectorEnv
 from mmrs.envs.registry import family, make_envs
-from mmrs.envs.subprocess_envs import apart, can_be_apart
+from mmrs.envs.subprocess_envs import make_subproc_envs, subprocesses_available
 from mmrs.errors import InputError
 from mmrs.ppo.trainer import Trainer
 from mmrs.rewards import IntrinsicReward, Scaled, Weighted, make
 from mmrs.rewards.registry import settings
 from mmrs.runs.config import BonusConfig, EnvConfig, TrainConfig
 from mmrs.runs.config_check import check
-from mmrs.runs.threads import use_threads
+from mmrs.runs.threads import set_num_threads, usable_cores
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of that name, or the best there is."""
+    """The device of that name; "auto": a GPU if there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -32,12 +31,12 @@ def choose_device(name: str) -> torch.device:
     except RuntimeError as error:
         raise InputError(f"device {name!r} is unknown; expected cpu, cuda or auto.") from error
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise InputError("device cuda was asked for, but torch sees no GPU. Use --device cpu or auto.")
+        raise InputError("device is cuda, but torch finds no GPU. Use --device cpu or auto.")
     return device
 
 
 def parse_options(options: tuple[str, ...]) -> dict[str, Any]:
-    """`k=10 preset=paper` as keyword arguments: numbers, booleans and None as such, anything else as text."""
+    """`k=10 preset=paper` as keyword arguments: numbers, booleans and None become values, anything else stays text."""
     parsed: dict[str, Any] = {}
     for option in options:
         name, equals, value = option.partition("=")
@@ -51,7 +50,7 @@ def parse_options(options: tuple[str, ...]) -> dict[str, Any]:
 
 
 def bonus_settings(config: TrainConfig) -> dict[str, Any]:
-    """Every option of the bonus with its value: a run's record must not depend on the defaults of a version."""
+    """Every option of the bonus with its value: the record of a run must not depend on the defaults of a version."""
     if config.bonus.name == "none":
         return {}
     known = settings(config.bonus.name, **bonus_options(config.bonus, total_updates(config)))
@@ -59,7 +58,7 @@ def bonus_settings(config: TrainConfig) -> dict[str, Any]:
 
 
 def _as_data(value: Any) -> Any:
-    """What JSON can hold of an option, the same in every process."""
+    """An option as JSON can hold it, the same in every process."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if value is None or isinstance(value, str | int | float):
@@ -71,28 +70,28 @@ def _as_data(value: Any) -> Any:
 
 
 def total_updates(config: TrainConfig) -> int:
-    """Updates of a whole run."""
+    """Number of updates of a whole run."""
     return -(-config.steps // (config.num_steps * config.env.num_envs))
 
 
 def bonus_options(config: BonusConfig, updates: int) -> dict[str, Any]:
-    """What the reward is made with; learning rates that can decay do so over the run."""
+    """Keyword arguments of the reward; learning rates that can decay do so over the run."""
     options = parse_options(config.options)
     if config.name in ("landmarks", "mmrs", "ride", "rnd"):
         options.setdefault("total_updates", updates)  # Sec. 6.2: "a linearly decaying learning rate"
     return options
 
 
-def build_bonus(config: BonusConfig, envs: TrainingEnvs, updates: int, seed: int) -> IntrinsicReward | None:
-    """The bonus with its scale and weight, or None."""
+def build_bonus(config: BonusConfig, envs: ResumableVectorEnv, updates: int, seed: int) -> IntrinsicReward | None:
+    """The bonus wrapped in its scale and weight, or None."""
     if config.name == "none":
         return None
     options = bonus_options(config, updates)
     bonus = make(config.name, envs.observation_space, envs.action_space, seed=seed, **options)
     if config.scale != "none":
-        bonus = Scaled(bonus, by=config.scale, centre=config.centre)
-    elif config.centre:
-        raise InputError("bonus.centre needs bonus.scale: set it to 'reward' or 'return'.")
+        bonus = Scaled(bonus, by=config.scale, center=config.center)
+    elif config.center:
+        raise InputError("bonus.center needs bonus.scale: set it to 'reward' or 'return'.")
     if config.weight == 1.0 and config.final_weight is None:
         return bonus
     over = updates if config.final_weight is not None else 0
@@ -101,7 +100,7 @@ def build_bonus(config: BonusConfig, envs: TrainingEnvs, updates: int, seed: int
 
 def build_envs(
     config: EnvConfig, *, render: bool = False, num_envs: int | None = None, first_index: int = 0
-) -> TrainingEnvs:
+) -> ResumableVectorEnv:
     """The environments of a configuration."""
     return make_envs(
         config.id,
@@ -120,7 +119,7 @@ def build_envs(
 def build_trainer(config: TrainConfig) -> Trainer:
     """Environments, bonus and learner, ready to start or to be restored."""
     check(config)
-    use_threads(config.threads)
+    set_num_threads(config.threads)
     device = choose_device(config.device)
     groups = build_groups(config.env, device)
     try:
@@ -133,10 +132,10 @@ def build_trainer(config: TrainConfig) -> Trainer:
             num_steps=config.num_steps,
             total_steps=config.steps,
             reward_clip=config.env.reward_clip,
-            normalise=config.env.normalise,
+            normalize=config.env.normalize,
             seed=config.seed,
             device=device,
-            shared=config.env.threads is not None,  # whoever counts threads shares the machine
+            cpu_shared=config.env.threads is not None,  # who sets it runs several trainings on one machine
         )
     except BaseException:
         for envs in groups:
@@ -144,46 +143,41 @@ def build_trainer(config: TrainConfig) -> Trainer:
         raise
 
 
-def build_groups(config: EnvConfig, device: torch.device) -> list[TrainingEnvs]:
-    """The environments in groups of equal size: while some step, the policy acts for others."""
-    in_processes, groups = _spread(config, device)
+def build_groups(config: EnvConfig, device: torch.device) -> list[ResumableVectorEnv]:
+    """The environments in groups of equal size: while some groups step, the policy acts for others."""
+    in_processes, groups = _choose_groups(config, device)
     if config.num_envs % groups:
         raise InputError(f"env.groups is {groups}, expected a divisor of env.num_envs ({config.num_envs}).")
-    if groups > 1 and (config.normalise or family(config.id) == "rooms"):
-        # Statistics and coverage are of what is seen together; results must not depend on how that is split.
+    if groups > 1 and (config.normalize or family(config.id) == "rooms"):
+        # Running statistics and coverage depend on which environments step together; results must not.
         raise InputError(
-            f"env.groups is {groups}, but the statistics of env.normalise and the visits that room worlds count are of "
-            "environments that step together. Leave env.groups out."
+            f"env.groups is {groups}, but the statistics of env.normalize and the visit counts of room worlds need all "
+            "environments in one group. Leave env.groups out."
         )
     size = config.num_envs // groups
     each = replace(config, threads=None if config.threads is None else max(1, config.threads // groups))
     makers = [partial(build_envs, each, num_envs=size, first_index=i * size) for i in range(groups)]
-    return list(apart(makers, config.step_timeout)) if in_processes else [make() for make in makers]
+    return list(make_subproc_envs(makers, config.step_timeout)) if in_processes else [make() for make in makers]
 
 
-def _spread(config: EnvConfig, device: torch.device) -> tuple[bool, int]:
-    """Whether groups of games get processes, and how many groups there are.
+def _choose_groups(config: EnvConfig, device: torch.device) -> tuple[bool, int]:
+    """Whether groups of games run in processes, and the number of groups.
 
-    On a CPU the number depends on the configuration alone: in other numbers of groups, pictures give other roundings.
+    On a CPU the number depends on the configuration alone: with another number, images give other rounding errors.
     """
-    games = family(config.id) == "atari"
-    asked = games and config.vectorization == "async"
-    if asked and not can_be_apart():
+    atari = family(config.id) == "atari"
+    requested = atari and config.vectorization == "async"
+    if requested and not subprocesses_available():
         raise InputError("env.vectorization is async, but this system or process cannot start others. Leave it out.")
     if config.groups is not None:
-        return asked, config.groups
-    if not games or device.type != "cuda" or config.threads is not None or config.normalise:
-        return asked, 1
-    # A core for each game, one for the trainer and one to spare: they look for each other's signs all the time.
-    in_processes = asked or (can_be_apart() and usable_cores() >= config.num_envs + 2)
+        return requested, config.groups
+    if not atari or device.type != "cuda" or config.threads is not None or config.normalize:
+        return requested, 1
+    # A core for each game, one for the trainer and one to spare: they poll each other all the time.
+    in_processes = requested or (subprocesses_available() and usable_cores() >= config.num_envs + 2)
     return in_processes, _most_groups(config.num_envs, 8 if in_processes else 4)
 
 
 def _most_groups(num_envs: int, most: int) -> int:
-    """The largest number of equal groups; more than `most` would wait for each other's turns."""
+    """The largest number of equal groups up to `most`; more would wait for each other."""
     return max(groups for groups in range(1, most + 1) if num_envs % groups == 0)
-
-
-def usable_cores() -> int:
-    """Cores of the process where the system tells (Linux), else of the machine."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

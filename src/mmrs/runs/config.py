@@ -1,4 +1,4 @@
-"""Everything a training run depends on, as one frozen configuration: code, command line and docs read it here."""
+"""The configuration of a training run; the command line of `mmrs train` is made from it."""
 
 from __future__ import annotations
 
@@ -14,35 +14,34 @@ from mmrs.ppo.ppo import PPOConfig
 
 @dataclass(frozen=True)
 class EnvConfig:
-    """Where to train."""
+    """The environments."""
 
     id: Annotated[str, tyro.conf.arg(aliases=["--env"])] = "CartPole-v1"
     """A Gymnasium id, an Atari game ("ALE/Alien-v5" or just "Alien") or a Bullet one ("HopperBulletEnv-v0")."""
     num_envs: int = 8
-    """Environments stepped together (Sec. 6.2: eight)."""
+    """Number of environments (Sec. 6.2: eight)."""
+    # Unstated: the games' -v4 versions of the time had none.
     sticky: float = 0.0
-    """Atari: chance that an action is repeated. # Unstated: the games' -v4 versions of the time had none."""
+    """Atari: probability that the last action is repeated. The paper states none; the games of its time had 0."""
     obs_type: Literal["features", "image"] = "features"
-    """Room worlds (mmrs/KeyRooms-v0, ...): numbers, or a grey image."""
+    """Room worlds (mmrs/KeyRooms-v0, ...): a vector of features, or a gray image."""
     threads: int | None = None
-    """Atari: threads that step the games; None: ale-py chooses."""
+    """Atari: number of threads that step the games; None: ale-py chooses."""
+    # For Atari on a GPU, None means up to 8 groups in processes if there are at least two more cores than games, else
+    # up to 4 in threads. With a number, Atari stays in threads unless `vectorization` is async; with `threads` set, in
+    # one group. Since games do not depend on the groups, a run of a GPU can be resumed without one.
     groups: int | None = None
-    """Groups that step and act by themselves, so that none waits for another. None: one; but for Atari on a GPU up to
-    eight, each in a process of its own, if there are at least two cores more than games, and else up to four in
-    threads. A number keeps Atari in threads, unless `vectorization` is async; so does `threads`, in one group. Games go
-    the same way in any number of groups, so a run of a GPU may be resumed without one."""
+    """Groups of environments that step independently; games do not depend on it. None: 1; Atari on a GPU: up to 8."""
     vectorization: Literal["sync", "async"] = "sync"
-    """Step Bullet and other games in this process, or in one process each; Atari games in threads of this process (but
-    see `groups`), or in one process a group."""
+    """Run environments in this process or in one process each; Atari games in threads or in one process per group."""
     step_timeout: float = 30.0
     """Seconds after which a step in another process counts as hung."""
     reseed_every: int | None = None
-    """Steps after which an environment's next game starts from a fresh seed: bounds what a resume must replay.
-    None: 50,000 in Atari, where a seeded reset is slow, and 10,000 elsewhere."""
+    """Steps after which the next game gets a new seed: bounds the replay of a resume. None: 10,000; in Atari 50,000."""
     reward_clip: bool = False
-    """Learn from the sign of the reward (Atari)."""
-    normalise: bool = False
-    """Scale the reward by the spread of its return and, where observations are vectors, standardise them (Bullet)."""
+    """Replace the reward by its sign (Atari)."""
+    normalize: bool = False
+    """Divide the reward by the standard deviation of its return, and standardize vector observations (Bullet)."""
 
 
 @dataclass(frozen=True)
@@ -50,22 +49,22 @@ class BonusConfig:
     """The intrinsic reward."""
 
     name: Annotated[str, tyro.conf.arg(aliases=["--bonus"])] = "mmrs"
-    """A reward of `mmrs list`, or "none" for plain PPO."""
+    """Name of a reward of `mmrs list`, or "none" for plain PPO."""
     options: tuple[str, ...] = ()
     """Options of the reward as name=value, for example: k=10 lambda_g=0.1 preset=paper."""
     weight: float = 1.0
-    """Weight of the whole bonus; the terms of MMRS carry their own inside."""
+    """Weight of the whole bonus; the terms of MMRS have weights of their own as options."""
     final_weight: float | None = None
-    """Weight at the end of training; None: constant."""
+    """Weight at the end of training, reached linearly; None: the weight is constant."""
     scale: Literal["none", "reward", "return"] = "none"
-    """Divide by the running spread of the bonus, or of its return."""
-    centre: bool = False
-    """Subtract the running mean, so that staying alive is not paid by itself."""
+    """Divide by the running standard deviation of the bonus (reward) or of its return."""
+    center: bool = False
+    """Subtract the running mean, so that staying alive alone is not rewarded."""
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Train PPO with an intrinsic reward. Defaults fit the environment and the reward; every number can be changed."""
+    """Train PPO with an intrinsic reward. Defaults fit the environment and the reward; every value can be changed."""
 
     env: EnvConfig = field(default_factory=EnvConfig)
     bonus: BonusConfig = field(default_factory=BonusConfig)
@@ -76,18 +75,18 @@ class TrainConfig:
     num_steps: int = 128
     """Steps of each environment between updates (Sec. 6.2)."""
     seed: int = 0
-    """Of everything: networks, actions, environments, bonus."""
+    """Seed of networks, actions, environments and bonus."""
     device: str = "auto"
     """"cpu", "cuda" or "auto": a GPU if there is one."""
     threads: int = 1
-    """Threads that compute, torch's and NumPy's. Results depend on it, so a resumed run uses the same."""
+    """Number of CPU threads of torch and NumPy. Results depend on it, so a resumed run uses the same."""
     root: Path = Path("runs")
-    """Folder of runs."""
+    """Folder that holds the folders of runs."""
     name: str = ""
-    """Name of the run's folder; empty: made from environment, bonus and seed."""
+    """Name of the run's folder; empty: environment, bonus and seed."""
     checkpoint_every: int = 50
-    """Updates between checkpoints."""
+    """Number of updates between checkpoints."""
     wandb: bool = False
-    """Log to Weights & Biases too: into the run's own folder, unless WANDB_MODE says otherwise."""
+    """Log to Weights & Biases too: offline into the run's own folder, unless WANDB_MODE says otherwise."""
     quiet: bool = False
-    """No display."""
+    """Show no progress."""

@@ -1,4 +1,4 @@
-"""The range of every number of a training run: an impossible one is refused before anything is made."""
+"""Ranges of the values of a training configuration, checked before anything is made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mmrs.runs.config import TrainConfig
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers that a field may hold, edges included unless they are named as open."""
+    """The values that a field may have; both ends included unless they are open."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -50,7 +50,7 @@ SHARE = Range(0, 1)
 
 RANGES = {
     "env.num_envs": COUNT,
-    "env.sticky": Range(0, 1, open_high=True),  # at 1 the emulator would never hear of an action
+    "env.sticky": Range(0, 1, open_high=True),  # at 1 no action would ever reach the emulator
     "env.threads": COUNT,
     "env.groups": COUNT,
     "env.step_timeout": Range(0, 86_400, open_low=True),  # a day: the system's own timers overflow at 25
@@ -76,11 +76,11 @@ RANGES = {
     "threads": COUNT,
     "checkpoint_every": COUNT,
 }
-"""By the place of the field in `TrainConfig`. None says that a field is left unset, and is not looked at."""
+"""Range by path of the field in `TrainConfig`. A field that is None is unset and not checked."""
 
 
 def check(config: TrainConfig) -> None:
-    """Refuse impossible numbers, naming the field and what it may hold."""
+    """Refuse impossible values, naming the field and its range."""
     for name, allowed in RANGES.items():
         value = attrgetter(name)(config)
         if value is not None and value not in allowed:

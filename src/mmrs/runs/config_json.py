@@ -1,4 +1,4 @@
-"""Configurations as JSON and back, strictly: a key too many, too few or of another type is an error, never a guess."""
+"""Configurations as JSON and back, strictly: an unknown key, a missing key or another type is an error."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mmrs.errors import InputError, near_matches
+from mmrs.errors import InputError, did_you_mean
 
 T = TypeVar("T")
+RESUME_MAY_DIFFER = {"root", "name", "device", "threads", "quiet", "wandb", "env.threads", "env.groups"}
+"""Fields that may differ between two attempts at a run: its results do not depend on them."""
 
 
 def to_json(config: Any) -> Any:
-    """A frozen dataclass of dataclasses, tuples, paths, numbers and strings as what `json.dumps` writes."""
+    """A frozen dataclass of dataclasses, tuples, paths, numbers and strings as data for `json.dumps`."""
     if dataclasses.is_dataclass(config):
         return {field.name: to_json(getattr(config, field.name)) for field in dataclasses.fields(config)}
     if isinstance(config, tuple | list):
@@ -32,6 +34,33 @@ def from_json(kind: type[T], data: Any, path: str = "config") -> T:
         InputError: where `data` is not exactly of the form of `kind`; says where and what was expected.
     """
     return typing.cast(T, _build(kind, data, path))
+
+
+def require_same(saved: Any, wanted: Any, path: object) -> None:
+    """Refuse to continue a run as another one; `saved` and `wanted` are configurations of one class."""
+    differences = [
+        f"{key} is {old!r} there and {new!r} here"
+        for key, old, new in _differences(to_json(saved), to_json(wanted))
+        if key not in RESUME_MAY_DIFFER
+    ]
+    if differences:
+        raise InputError(
+            f"{path} holds another run: {'; '.join(differences)}. Use the same settings, or choose another folder."
+        )
+
+
+def require_same_bonus(saved: dict[str, Any], now: dict[str, Any], path: object) -> None:
+    """Refuse to continue a run whose bonus had other defaults than in this version; new options are allowed."""
+    changed = [
+        f"{key} was {old!r} and is {repr(now[key]) if key in now else 'gone'} now"
+        for key, old in saved.items()
+        if key not in now or now[key] != old
+    ]
+    if changed:
+        raise InputError(
+            f"the bonus of {path} would not be the same in this version of mmrs: {'; '.join(changed)}. "
+            "Continue with the version that started it (attempts.jsonl names it), or train the run again."
+        )
 
 
 def _build(kind: Any, data: Any, path: str) -> Any:
@@ -55,7 +84,7 @@ def _build_dataclass(kind: Any, data: Any, path: str) -> Any:
     hints = typing.get_type_hints(kind, include_extras=True)
     names = [field.name for field in dataclasses.fields(kind) if field.init]
     for name in data.keys() - set(names):
-        raise InputError(f"{path} has the unknown key {name!r}. {near_matches(str(name), names)}")
+        raise InputError(f"{path} has the unknown key {name!r}. {did_you_mean(str(name), names)}")
     missing = [name for name in names if name not in data]
     if missing:
         raise InputError(f"{path} lacks {', '.join(missing)}. Was it written by another version of mmrs?")
@@ -96,37 +125,6 @@ def _build_scalar(kind: Any, data: Any, path: str) -> Any:
 
 def _refuse(path: str, data: Any, expected: str) -> Any:
     raise InputError(f"{path} is {str(data)[:80]!r}, expected {expected}.")
-
-
-HOW = {"root", "name", "device", "threads", "quiet", "wandb", "env.threads", "env.groups"}
-"""Keys that say how a run is made and not what it is: they may differ between two attempts at it."""
-
-
-def require_same(saved: Any, wanted: Any, place: object) -> None:
-    """Refuse to continue a run as another one; `saved` and `wanted` are configurations of one kind."""
-    differences = [
-        f"{key} is {old!r} there, {new!r} was asked for"
-        for key, old, new in _differences(to_json(saved), to_json(wanted))
-        if key not in HOW
-    ]
-    if differences:
-        raise InputError(
-            f"{place} holds another run: {'; '.join(differences)}. Ask for the same, or choose another folder."
-        )
-
-
-def require_same_bonus(saved: dict[str, Any], now: dict[str, Any], place: object) -> None:
-    """Refuse to continue a run whose bonus had other defaults than this version has; new options have no past."""
-    changed = [
-        f"{key} was {old!r} and is {repr(now[key]) if key in now else 'gone'} now"
-        for key, old in saved.items()
-        if key not in now or now[key] != old
-    ]
-    if changed:
-        raise InputError(
-            f"the bonus of {place} would not be the same in this version of mmrs: {'; '.join(changed)}. "
-            "Go on with the version that began it (attempts.jsonl names it), or start the run anew."
-        )
 
 
 def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:

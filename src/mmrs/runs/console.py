@@ -1,4 +1,4 @@
-"""A picture that a terminal shows while something goes on; anything else gets plain lines from whoever has news."""
+"""Terminal output: live views, a console that survives broken pipes and closed terminals, tables without cuts."""
 
 from __future__ import annotations
 
@@ -16,52 +16,52 @@ from rich.text import Text
 
 
 class LiveView:
-    """Draws `draw()` a few times a second while used as a context manager, if the console is a terminal."""
+    """Shows what `draw` returns, redrawn a few times per second; a context manager. Needs a terminal to be visible."""
 
     redraws_per_second = 4.0
 
     def __init__(self, console: Console | None, quiet: bool) -> None:
         """Args:
-        console: to draw on; None: standard error, for as long as somebody reads it.
+        console: console to draw on; None: standard error, for as long as somebody reads it.
         quiet: show nothing.
         """
-        self.console, self.quiet = console or lasting_console(), quiet
+        self.console, self.quiet = console or resilient_console(), quiet
         self._live: Live | None = None
         self._announced = ""
-        self._last_words: list[str] = []
+        self._closing_lines: list[str] = []
 
     def draw(self) -> RenderableType:
-        """The picture as it is now."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what it shows.")
+        """The view as it is now."""
+        raise NotImplementedError(f"{type(self).__name__} must implement draw().")
 
-    def say(self, text: str) -> None:
-        """A plain line, whatever characters it holds."""
+    def print_line(self, text: str) -> None:
+        """Print a plain line; no character is read as markup."""
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    def say_last(self, text: str) -> None:
-        """A plain line that stays under the picture; said at once where there is none."""
+    def print_below(self, text: str) -> None:
+        """Print a plain line under the view when it is closed; at once where there is none."""
         if self._live:
-            self._last_words.append(text)
+            self._closing_lines.append(text)
         else:
-            self.say(text)
+            self.print_line(text)
 
     def announce(self, text: str) -> bool:
-        """Show a text above the picture from its next drawing on; False if there is no picture.
+        """Show a text above the view from its next drawing on; False if there is no view.
 
-        It takes no lock, so signal handlers may call it.
+        Takes no lock, so signal handlers may call it.
         """
         if self._live is None or not self.console.is_interactive:
             return False
         self._announced = text
         return True
 
-    def _picture(self) -> RenderableType:
+    def _view(self) -> RenderableType:
         return Group(Text(self._announced, style="bold"), self.draw()) if self._announced else self.draw()
 
     def __enter__(self) -> Self:
         if not self.quiet and self.console.is_terminal:
             rate = self.redraws_per_second
-            self._live = Live(get_renderable=self._picture, console=self.console, refresh_per_second=rate)
+            self._live = Live(get_renderable=self._view, console=self.console, refresh_per_second=rate)
             self._live.start()
         return self
 
@@ -69,62 +69,62 @@ class LiveView:
         if self._live:
             self._live.stop()
             self._live = None
-        while self._last_words:
-            self.say(self._last_words.pop(0))
+        while self._closing_lines:
+            self.print_line(self._closing_lines.pop(0))
 
 
-def lasting_console(*, stderr: bool = True) -> Console:
-    """A console on standard error, so that results on standard output stay clean, or on standard output."""
-    return Console(file=cast("IO[str]", _LastingStream(Console(stderr=stderr).file)))
+def resilient_console(*, stderr: bool = True) -> Console:
+    """A console on standard error (or standard output) that survives broken pipes and closed terminals."""
+    return Console(file=cast("IO[str]", _ResilientStream(Console(stderr=stderr).file)))
 
 
-class _LastingStream:
-    """A text stream that nobody has to read: writing to it never raises."""
+class _ResilientStream:
+    """A text stream that may lose its reader: writing to it never raises."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        with self._forgiving():
+        with self._ignoring_lost_reader():
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        with self._forgiving():
+        with self._ignoring_lost_reader():
             self._stream.flush()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
     @contextlib.contextmanager
-    def _forgiving(self) -> Iterator[None]:
+    def _ignoring_lost_reader(self) -> Iterator[None]:
         try:
             yield
         except BlockingIOError:  # a reader that is slow, not gone: it misses this text
             pass
         except UnicodeError:
-            raise  # a ValueError too, but of the text
+            raise  # a ValueError too, but a fault of the text
         except (OSError, ValueError):  # EPIPE of a pipe, EIO of a terminal, ENOSPC of a file; a stream that was closed
-            self._fall_silent()
+            self._redirect_to_null()
 
-    def _fall_silent(self) -> None:
-        # The descriptor itself goes nowhere from now on: others write to it too (libraries, environments), and an error
-        # that they do not expect would end the run as well.
-        with contextlib.suppress(OSError, ValueError):  # no descriptor behind it: each text is lost by itself
+    def _redirect_to_null(self) -> None:
+        # The descriptor itself is redirected: libraries and environments write to it too, and an error that they do not
+        # expect would end the run as well.
+        with contextlib.suppress(OSError, ValueError):  # no descriptor behind it: every text is dropped one by one
             descriptor = self._stream.fileno()
-            nowhere = os.open(os.devnull, os.O_WRONLY)
+            null = os.open(os.devnull, os.O_WRONLY)
             try:
-                os.dup2(nowhere, descriptor)
+                os.dup2(null, descriptor)
             finally:
-                os.close(nowhere)
+                os.close(null)
 
 
-def print_whole(table: Table, console: Console) -> None:
-    """Print a table at the width it needs: a narrow terminal wraps its lines, no number loses its digits."""
+def print_untruncated(table: Table, console: Console) -> None:
+    """Print a table at the width it needs: a narrow terminal wraps its lines instead of cutting numbers."""
     for column in table.columns:
         column.no_wrap = True
-    # What a table wants is capped by the console that is asked, so ask a console without an end.
-    endless = Console(width=10_000)
-    needed = Measurement.get(endless, endless.options, table).maximum
+    # A console caps the width it measures at its own, so measure on a very wide one.
+    unlimited = Console(width=10_000)
+    needed = Measurement.get(unlimited, unlimited.options, table).maximum
     wide = Console(file=console.file, width=max(console.width, needed), no_color=console.no_color)
     wide.print(table)

@@ -1,4 +1,4 @@
-"""`mmrs export`: a trained policy as one ONNX file that takes raw observations, checked before it is believed."""
+"""`mmrs export`: a trained policy as one ONNX file that takes raw observations, checked against torch."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from mmrs.runs.config import TrainConfig
 from mmrs.runs.evaluate import one_env
 from mmrs.runs.folder import RunFolder
 from mmrs.runs.load import load_policy
-from mmrs.storage.files import replace_durably
+from mmrs.storage.files import write_atomic
 
 TOLERANCE = 1e-5
-"""Most that ONNX Runtime may differ from torch, relative to the largest output."""
+"""Largest difference between ONNX Runtime and torch that is allowed, relative to the largest output."""
 BATCHES = (1, 2, 7)
-"""Sizes of batches tried: the batch is not fixed in the file."""
+"""Batch sizes that are checked: the file takes any."""
 _NAMES = ("parameters", "value", "action")
 
 
 @dataclass(frozen=True)
 class ExportConfig:
-    """Write a trained policy for use without this package (and without torch)."""
+    """Write a trained policy for use without this package and without torch."""
 
     run: Annotated[Path, tyro.conf.Positional]
     """Folder of the run."""
     onnx: bool = True
-    """As ONNX: raw observations in; distribution parameters, value and likeliest action out."""
+    """Write ONNX: raw observations in; distribution parameters, value and likeliest action out."""
     out: Path | None = None
     """File to write instead of `policy.onnx` in the run's folder."""
 
 
 class Exported(nn.Module):
-    """Normalisation, network and choice of the action in one module, so that users need nothing beside it."""
+    """Normalization, network and choice of the action in one module, so that users need nothing else."""
 
     mean: Tensor
     scale: Tensor
@@ -56,12 +56,12 @@ class Exported(nn.Module):
     def __init__(self, policy: Policy) -> None:
         super().__init__()
         self.network, self.observation, self.action = policy.network, policy.observation, policy.action
-        self.normalised = policy.normaliser is not None
-        if policy.normaliser:
-            self.clip = policy.normaliser.clip
+        self.normalized = policy.normalizer is not None
+        if policy.normalizer:
+            self.clip = policy.normalizer.clip
             # In double precision as in training: large offsets would eat the digits of small differences.
-            self.register_buffer("mean", torch.as_tensor(policy.normaliser.mean, dtype=torch.float64))
-            scale = np.sqrt(policy.normaliser.variance + 1e-8)
+            self.register_buffer("mean", torch.as_tensor(policy.normalizer.mean, dtype=torch.float64))
+            scale = np.sqrt(policy.normalizer.variance + 1e-8)
             self.register_buffer("scale", torch.as_tensor(scale, dtype=torch.float64))
         self.bounded = isinstance(policy.action_space, spaces.Box)
         if isinstance(policy.action_space, spaces.Box):
@@ -72,7 +72,7 @@ class Exported(nn.Module):
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """From ``[B, *obs]`` to distribution parameters, values and actions as the environment takes them."""
-        if self.normalised:
+        if self.normalized:
             obs = ((obs.double() - self.mean) / self.scale).clamp(-self.clip, self.clip).float()
         parameters, value = self.network(self.observation.features(obs))
         action = self.network.mode(parameters)
@@ -100,9 +100,9 @@ def export(config: ExportConfig, console: Console | None = None) -> Path:
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_durably(path, model)
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror or error}.") from error
+    write_atomic(path, model, durable=True)
     text = f"policy of step {step}: {path} (within {worst:.1g} of torch, any batch size)"
     (console or Console()).print(text, highlight=False, soft_wrap=True)
     return path
@@ -116,7 +116,7 @@ def to_onnx(module: nn.Module, example: Tensor) -> bytes:
         raise MissingExtraError("onnxscript", "onnx") from error
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of torch's own exporter, about itself
+        warnings.simplefilter("ignore")  # torch's exporter warns about itself
         file = Path(folder) / "policy.onnx"
         torch.onnx.export(
             module,
@@ -133,7 +133,7 @@ def to_onnx(module: nn.Module, example: Tensor) -> bytes:
 
 
 def difference(model: bytes, policy: Policy, batches: list[Any]) -> float:
-    """Largest difference of parameters and values from torch, relative to the largest number among them (or 1)."""
+    """Largest difference of parameters and values from torch, relative to the largest of them (or to 1)."""
     try:
         import onnxruntime  # noqa: PLC0415
     except ImportError as error:
@@ -151,6 +151,6 @@ def difference(model: bytes, policy: Policy, batches: list[Any]) -> float:
 
 
 def observations(space: spaces.Space[Any], count: int) -> Any:
-    """Observations drawn from a space, ``[count, *obs]``, the same each time."""
+    """Observations sampled from a space, ``[count, *obs]``, the same at each call."""
     space.seed(count)
     return np.stack([np.asarray(space.sample()) for _ in range(count)])

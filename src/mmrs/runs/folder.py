@@ -1,4 +1,4 @@
-"""A run is a folder: its configuration, its record, its checkpoints, its videos. None is ever overwritten."""
+"""The folder of a run: configuration, metrics, checkpoints, videos. No run is ever overwritten."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mmrs.errors import InputError, RunBusyError, StorageError, near_matches
+from mmrs.errors import InputError, RunBusyError, StorageError, did_you_mean
 from mmrs.runs.config_json import from_json, to_json
-from mmrs.storage.files import hold_lock, read_regular, release_lock, replace_durably
+from mmrs.runs.upgrade import SCHEMA, upgrade_config, upgrade_settings
+from mmrs.storage.files import hold_lock, read_regular, release_lock, write_atomic
 
 T = TypeVar("T")
-SCHEMA = 1
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]{0,99}")
-"""Names of runs: nothing that a path, a shell, a terminal or a web page reads as anything but letters."""
+"""Names of runs: no character has a meaning in a path, a shell, a terminal or a web page."""
 _CONFIG, _LOCK = "config.json", ".lock"
 _CONFIG_LIMIT = 1 << 22
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The places of one run. Make it with `create` or `open`."""
+    """The paths of one run. Make it with `create` or `open`."""
 
     path: Path
 
     @classmethod
-    def create(cls, root: Path, name: str, *, adopt: bool = False) -> RunFolder:
+    def create(cls, root: Path, name: str, *, exist_ok: bool = False) -> RunFolder:
         """A new folder for a run.
 
         Args:
             root: folder of runs; made if missing.
-            name: of the run.
-            adopt: take an existing folder as it is, such as one that was only half made.
+            name: name of the run.
+            exist_ok: use an existing folder as it is, such as one that was only half made.
 
         Raises:
-            InputError: the name is not a plain one, or a run of this name exists.
+            InputError: the name has other characters than `NAME` allows, or a run of this name exists.
         """
         if not NAME.fullmatch(name) or name.endswith("."):
             raise InputError(
@@ -48,13 +48,13 @@ class RunFolder:
         try:
             root.mkdir(parents=True, exist_ok=True)
             path = root.resolve() / name
-            # The pattern lets nothing through that could leave the root; this would notice if it ever did.
+            # The pattern allows no name that could leave the root; this is a second check.
             if path.resolve().parent != root.resolve():
                 raise InputError(f"the run {name!r} would lie outside {root}.")
-            path.mkdir(exist_ok=adopt)
+            path.mkdir(exist_ok=exist_ok)
             run = cls(path)
             for folder in (run.checkpoints, run.videos, run.tensorboard):
-                folder.mkdir(exist_ok=adopt)
+                folder.mkdir(exist_ok=exist_ok)
         except FileExistsError as error:
             raise InputError(
                 f"{root / name} exists already and is not overwritten. Choose another --name, or continue that run "
@@ -74,7 +74,7 @@ class RunFolder:
         run = cls(path.resolve())
         if not run.config.is_file():
             raise InputError(f"there is no run in {path}: it holds no {_CONFIG}. {_nearby(path)}")
-        # A run folder from elsewhere must not make us write to places of its choice.
+        # A run folder from elsewhere must not make us write where its links point.
         for child in (run.config, run.metrics, run.checkpoints, run.videos, run.tensorboard, run.wandb, run.evaluation):
             if child.is_symlink():
                 raise InputError(f"{child} is a link; a run keeps its files in its own folder.")
@@ -82,17 +82,17 @@ class RunFolder:
 
     @property
     def name(self) -> str:
-        """Of the folder."""
+        """Name of the run, which is that of its folder."""
         return self.path.name
 
     @property
     def config(self) -> Path:
-        """Everything the run depends on, written before the first step."""
+        """File of the configuration, written before the first step."""
         return self.path / _CONFIG
 
     @property
     def metrics(self) -> Path:
-        """The record, a row an update."""
+        """File of the metrics, one row per update."""
         return self.path / "metrics.jsonl"
 
     @property
@@ -112,12 +112,12 @@ class RunFolder:
 
     @property
     def wandb(self) -> Path:
-        """Folder of Weights & Biases, where that was asked for."""
+        """Folder of Weights & Biases, if it is used."""
         return self.path / "wandb"
 
     @property
     def evaluation(self) -> Path:
-        """Results of `mmrs eval`."""
+        """File of the results of `mmrs eval`."""
         return self.path / "evaluation.json"
 
     def write_config(self, config: Any, bonus: dict[str, Any] | None = None) -> None:
@@ -127,15 +127,16 @@ class RunFolder:
         self.write_json(self.config, {"schema": SCHEMA, "config": to_json(config), "bonus": to_json(bonus or {})})
 
     def read_config(self, kind: type[T]) -> T:
-        """The configuration of the run, every key checked against `kind`."""
+        """The configuration of the run, every key checked against `kind`; names of earlier versions are upgraded."""
         return from_json(kind, self._read()["config"], f"{self.config}: config")
 
     def read_bonus(self) -> dict[str, Any]:
-        """Every option of the run's bonus, those that nobody chose included."""
-        bonus = self._read().get("bonus", {})
+        """Every option of the run's bonus, defaults included."""
+        data = self._read()
+        bonus = data.get("bonus", {})
         if not isinstance(bonus, dict):
             raise StorageError(f"{self.config}: bonus is {bonus!r}, expected an object.")
-        return bonus
+        return bonus if data["schema"] > 1 else upgrade_settings(data["config"]["bonus"]["name"], bonus)
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -144,25 +145,26 @@ class RunFolder:
             raise StorageError(f"{self.config} is not valid JSON ({error}).") from error
         if not isinstance(data, dict) or data.keys() - {"bonus"} != {"schema", "config"}:
             raise StorageError(f"{self.config} is not the configuration of a run.")
-        if data["schema"] != SCHEMA:
+        if data["schema"] not in range(1, SCHEMA + 1):
             raise StorageError(
-                f"{self.config} has the schema {data['schema']!r}, but this version of mmrs reads {SCHEMA}. "
+                f"{self.config} has the schema {data['schema']!r}, but this version of mmrs reads 1 to {SCHEMA}. "
                 "Use the version that wrote it."
             )
+        if data["schema"] == 1 and isinstance(data["config"], dict):
+            data["config"] = upgrade_config(data["config"])
         return data
 
     def write_json(self, path: Path, data: Any) -> None:
-        """Put a JSON file in place whole; numbers that are not finite are refused."""
+        """Write a JSON file atomically; values that are not finite are refused."""
         try:
-            replace_durably(path, json.dumps(data, indent=2, allow_nan=False).encode() + b"\n")
+            text = json.dumps(data, indent=2, allow_nan=False) + "\n"
         except ValueError as error:
-            raise InputError(f"{path.name} would hold a number that is not finite.") from error
-        except OSError as error:
-            raise StorageError(f"cannot write {path}: {error.strerror or error}.") from error
+            raise InputError(f"{path.name} would hold a value that is not finite.") from error
+        write_atomic(path, text, durable=True)
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold the run for this process: two that train one run would mix their records."""
+        """Lock the run for this process: two that train one run would mix their metrics."""
         try:
             handle = hold_lock(self.path / _LOCK)
         except BlockingIOError as error:
@@ -179,7 +181,7 @@ class RunFolder:
 
 
 def _nearby(path: Path) -> str:
-    """Which run may have been meant."""
+    """A hint at the run that may have been meant."""
 
     def runs(folder: Path) -> list[str]:
         return sorted(p.name for p in folder.iterdir() if (p / _CONFIG).is_file()) if folder.is_dir() else []
@@ -187,10 +189,10 @@ def _nearby(path: Path) -> str:
     if inside := runs(path):
         return f"It is a folder of runs; name one of the {len(inside)}, such as {path / inside[0]}"
     beside = runs(path.parent)
-    return near_matches(path.name, beside) if beside else "Start one with: mmrs train"
+    return did_you_mean(path.name, beside) if beside else "Start one with: mmrs train"
 
 
-def plain_name(*parts: str) -> str:
-    """A run's name from an environment's id, a reward's name, a seed: what names may not hold becomes a hyphen."""
+def slug(*parts: str) -> str:
+    """A name of a run from parts such as an environment's id; characters that names may not have become hyphens."""
     joined = "-".join(re.sub(r"[^A-Za-z0-9._+=]+", "-", part).strip("-.") for part in parts)
     return joined.lstrip("._+=-")[:100].rstrip(".-") or "run"

@@ -1,4 +1,4 @@
-"""What happened to a run: who started it with which command and version, and whether it came to its end."""
+"""The history of a run: each attempt with its command and versions, and whether the run finished."""
 
 from __future__ import annotations
 
@@ -16,41 +16,43 @@ from typing import Any
 
 import mmrs
 from mmrs.errors import StorageError
-from mmrs.storage.files import replace_durably
+from mmrs.runs.metrics_log import parse_row
+from mmrs.storage.files import read_regular, write_atomic
 
 ATTEMPTS, FINISHED, ERROR = "attempts.jsonl", "finished.json", "error.txt"
+_LIMIT = 1 << 22
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether the run came to its end; says nothing of how."""
+    """Whether the run came to its end."""
     return (folder / FINISHED).is_file()
 
 
 def mark_finished(folder: Path, step: int) -> None:
-    """Say for good that a run is at its end; an error it once had is history then."""
+    """Mark a run as finished, and remove the error of an earlier attempt."""
     facts = {"version": mmrs.__version__, "step": step, "time": _now()}
+    write_atomic(folder / FINISHED, json.dumps(facts, indent=2) + "\n", durable=True)
     try:
-        replace_durably(folder / FINISHED, json.dumps(facts, indent=2).encode() + b"\n")
         (folder / ERROR).unlink(missing_ok=True)
     except OSError as error:
-        raise StorageError(f"cannot write {folder / FINISHED}: {error.strerror or error}.") from error
+        raise StorageError(f"cannot remove {folder / ERROR}: {error.strerror or error}.") from error
 
 
 @contextlib.contextmanager
-def attempt(folder: Path, step: Callable[[], int], command: str | None = None) -> Iterator[Callable[[], None]]:
-    """Record one try at a run; yields the function to call when the run has come to its end.
+def record_attempt(folder: Path, step: Callable[[], int], command: str | None = None) -> Iterator[Callable[[], None]]:
+    """Record one attempt at a run; yields the function to call when the run has come to its end.
 
     Args:
-        folder: of the run, held by this process.
-        step: where the run stands, asked at the start and at the end.
-        command: behind the try; None: this process's own.
+        folder: folder of the run, locked by this process.
+        step: returns the present step; called at the start and at the end.
+        command: command to record; None: that of this process.
     """
     finished = is_finished(folder)
-    if finished:  # looked at again, not tried again
+    if finished:  # nothing is left to do
         yield lambda: None
         return
-    about = {"version": mmrs.__version__, "command": command or own_command(), "libraries": libraries()}
-    note(folder, "start", step(), **about, host=platform.node(), pid=os.getpid())
+    about = {"version": mmrs.__version__, "command": command or current_command(), "libraries": library_versions()}
+    log_event(folder, "start", step(), **about, host=platform.node(), pid=os.getpid())
 
     def end() -> None:
         nonlocal finished
@@ -60,13 +62,13 @@ def attempt(folder: Path, step: Callable[[], int], command: str | None = None) -
     try:
         yield end
     except BaseException:
-        note(folder, "failed", step())
+        log_event(folder, "failed", step())
         raise
-    note(folder, "finished" if finished else "stopped", step())
+    log_event(folder, "finished" if finished else "stopped", step())
 
 
-def note(folder: Path, event: str, step: int, **facts: Any) -> None:
-    """Add a line to the run's attempts."""
+def log_event(folder: Path, event: str, step: int, **facts: Any) -> None:
+    """Append a line to `attempts.jsonl` of the run."""
     line = json.dumps({"event": event, "time": _now(), "step": step, **facts}) + "\n"
     try:
         handle = os.open(folder / ATTEMPTS, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
@@ -78,8 +80,21 @@ def note(folder: Path, event: str, step: int, **facts: Any) -> None:
         raise StorageError(f"cannot write {folder / ATTEMPTS}: {error.strerror or error}.") from error
 
 
-def libraries() -> dict[str, str]:
-    """Versions of what the numbers of a run depend on beside mmrs, where installed."""
+def read_starts(folder: Path) -> list[dict[str, Any]]:
+    """The recorded starts of a run, oldest first; lines and files that cannot be read are left out."""
+    path = folder / ATTEMPTS
+    if not path.is_file():
+        return []
+    try:
+        lines = read_regular(path, _LIMIT).split(b"\n")
+    except StorageError:
+        return []
+    rows = (parse_row(line) for line in lines)
+    return [row for row in rows if row and row.get("event") == "start"]
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of the installed libraries that the results of a run depend on."""
     found = {}
     for name in ("torch", "numpy", "gymnasium", "ale-py", "pybullet"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -87,7 +102,7 @@ def libraries() -> dict[str, str]:
     return found
 
 
-def own_command() -> str:
+def current_command() -> str:
     """The command line of this process."""
     return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
 

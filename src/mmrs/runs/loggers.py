@@ -1,4 +1,4 @@
-"""Where rows of metrics go besides the record: TensorBoard and Weights & Biases, each imported only when asked for."""
+"""Loggers of metrics: metrics.jsonl, TensorBoard, Weights & Biases; the latter are imported only when used."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from typing import Any, Protocol
 from mmrs.errors import InputError, MissingExtraError, StorageError
 from mmrs.runs.folder import RunFolder
 from mmrs.runs.metrics_log import MetricsFile
-from mmrs.storage.files import read_regular, replace_durably
+from mmrs.storage.files import read_regular, write_atomic
 
 
-class Sink(Protocol):
-    """Takes a row of numbers an update."""
+class MetricsLogger(Protocol):
+    """Takes one row of metrics per update."""
 
     def write(self, row: Mapping[str, Any], step: int) -> None:
-        """Take a row; `step` counts agent steps."""
+        """Log a row; `step` counts agent steps."""
         ...
 
     def close(self) -> None:
-        """Bring everything to its place."""
+        """Write what is pending and close."""
         ...
 
 
-class JsonlSink:
-    """The record as a sink."""
+class JsonlLogger:
+    """Logs to metrics.jsonl."""
 
     def __init__(self, metrics: MetricsFile) -> None:
         self.metrics = metrics
@@ -42,13 +42,13 @@ class JsonlSink:
         self.metrics.close()
 
 
-class TensorBoardSink:
-    """Scalars for `tensorboard --logdir`."""
+class TensorBoardLogger:
+    """Logs scalars for `tensorboard --logdir`."""
 
     def __init__(self, run: RunFolder, resume_step: int | None = None) -> None:
         """Args:
-        run: whose `tensorboard` folder gets the events.
-        resume_step: of the checkpoint: TensorBoard then hides what was logged after it.
+        run: the run; events go to its `tensorboard` folder.
+        resume_step: step of the checkpoint: TensorBoard then hides what was logged after it.
         """
         try:
             from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415
@@ -58,9 +58,9 @@ class TensorBoardSink:
         self._writer: Any = SummaryWriter(str(run.tensorboard), purge_step=purge, max_queue=1000, flush_secs=10)
 
     def write(self, row: Mapping[str, Any], step: int) -> None:
-        """Add each number of the row as a scalar."""
+        """Add each metric of the row as a scalar."""
         try:
-            for name, value in _numbers(row).items():
+            for name, value in _scalars(row).items():
                 self._writer.add_scalar(name, value, step)
         except OSError as error:
             raise StorageError(f"cannot write TensorBoard's events: {error.strerror or error}.") from error
@@ -70,20 +70,20 @@ class TensorBoardSink:
         self._writer.close()
 
 
-class WandbSink:
-    """Weights & Biases. Offline unless WANDB_MODE says otherwise: then nothing leaves the machine or the run's folder.
+class WandbLogger:
+    """Logs to Weights & Biases. Offline unless WANDB_MODE says otherwise: nothing leaves the run's folder then.
 
-    Each attempt at a run leaves a part of one W&B run; `wandb sync` puts the parts together.
+    Each attempt at a run writes a part of one W&B run; `wandb sync` puts the parts together.
     """
 
     def __init__(self, run: RunFolder, config: Mapping[str, Any], quiet: bool = False) -> None:
         """Args:
-        run: whose `wandb` folder gets the parts.
-        config: to show beside the curves.
-        quiet: say nothing on the terminal.
+        run: the run; the parts go to its `wandb` folder.
+        config: configuration to show beside the curves.
+        quiet: print nothing on the terminal.
         """
         mode = os.environ.get("WANDB_MODE", "offline")
-        with _defaults(_closed(run) if mode == "offline" else {}):
+        with _default_env(_offline_env(run) if mode == "offline" else {}):
             try:
                 import wandb  # noqa: PLC0415
             except ImportError as error:
@@ -94,11 +94,11 @@ class WandbSink:
                     name=run.name,
                     id=_wandb_id(run),
                     resume="allow",
-                    reinit="create_new",  # a run that the caller may have open is not ours to log to or to finish
+                    reinit="create_new",  # a W&B run that the caller has open is left alone
                     dir=str(run.path),
                     config=dict(config),
                     mode=mode,
-                    settings=wandb.Settings(console="off", silent=quiet),  # the terminal belongs to the display
+                    settings=wandb.Settings(console="off", silent=quiet),  # the terminal is for the display
                 )
             except (wandb.errors.Error, ValueError) as error:
                 raise InputError(
@@ -107,11 +107,11 @@ class WandbSink:
                 ) from error
 
     def write(self, row: Mapping[str, Any], step: int) -> None:
-        """Log the numbers of the row."""
+        """Log the metrics of the row."""
         try:
-            self._run.log(_numbers(row), step=step)
+            self._run.log(_scalars(row), step=step)
         except OSError as error:
-            self._run = None  # nobody is left to finish it
+            self._run = None  # its process is gone, so it cannot be finished
             raise StorageError(f"the process that writes for Weights & Biases is gone ({error}).") from error
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class WandbSink:
 
 
 def require_wandb() -> None:
-    """Refuse to start a run whose rows would have nowhere to go; wandb itself, slow and curious, is not imported."""
+    """Raise MissingExtraError unless wandb is installed, without importing it: that is slow and looks around."""
     found = importlib.util.find_spec("wandb")
     # A mere folder of that name, such as wandb leaves wherever it was used, has no origin.
     if found is None or found.origin is None:
@@ -129,27 +129,27 @@ def require_wandb() -> None:
 
 
 def _wandb_id(run: RunFolder) -> str:
-    """The same for every attempt at a run, and another one for a run of the same name elsewhere."""
+    """Id of the W&B run: the same for every attempt, another one for a run of the same name elsewhere."""
     path = run.wandb / "id"
     if path.exists():
         return read_regular(path, 200).decode("ascii", "replace")
     wandb_id = f"{run.name}-{secrets.token_hex(4)}"
     try:
         run.wandb.mkdir(exist_ok=True)
-        replace_durably(path, wandb_id.encode())
     except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror or error}.") from error
+        raise StorageError(f"cannot make the folder {run.wandb}: {error.strerror or error}.") from error
+    write_atomic(path, wandb_id, durable=True)
     return wandb_id
 
 
-def _closed(run: RunFolder) -> dict[str, str]:
-    """Even offline, wandb looks for its makers' server to report errors to, and logs to the home folder."""
+def _offline_env(run: RunFolder) -> dict[str, str]:
+    """Variables without which wandb, even offline, reports errors to its server and logs to the home folder."""
     return {"WANDB_ERROR_REPORTING": "false", "WANDB_CACHE_DIR": str(run.wandb / "cache")}
 
 
 @contextlib.contextmanager
-def _defaults(variables: Mapping[str, str]) -> Iterator[None]:
-    """Environment variables for the time being, where the user has set none."""
+def _default_env(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables inside the context, except those that the user has set."""
     added = [name for name in variables if name not in os.environ]
     os.environ.update({name: variables[name] for name in added})
     try:
@@ -159,5 +159,5 @@ def _defaults(variables: Mapping[str, str]) -> Iterator[None]:
             del os.environ[name]
 
 
-def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
+def _scalars(row: Mapping[str, Any]) -> dict[str, float]:
     return {name: float(v) for name, v in row.items() if isinstance(v, int | float) and not isinstance(v, bool)}

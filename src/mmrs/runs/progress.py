@@ -1,4 +1,4 @@
-"""What one sees while training: progress, time left, speed, returns, what the bonus does. One row a run.
+"""The display of `mmrs train`: progress, time left, speed, returns and shares of the bonus, one row per run.
 
 A terminal gets a live table; anything else (a log file, a pipe) gets a plain line every few seconds.
 """
@@ -20,34 +20,34 @@ from mmrs.runs.console import LiveView
 LINE_EVERY = 5.0
 """Seconds between plain lines."""
 SUCCESS = "env/success"
-"""Share of the last episodes that the environment called a success."""
+"""Metric: share of the last episodes that the environment reports as a success."""
 SMOOTHING = 0.1
-"""Weight of the newest update in the speed shown."""
+"""Weight of the newest update in the speed that is shown."""
 
 
 @dataclass
 class Progress:
-    """Where one run stands."""
+    """Progress of one run."""
 
     name: str
     total: int
     """Agent steps of the whole run."""
     step: int = 0
     speed: float = 0.0
-    """Steps a second, smoothed."""
+    """Steps per second, smoothed."""
     row: dict[str, Any] = field(default_factory=dict)
-    note: str = ""
-    """A word on why it is not running: "done", "stopped", ..."""
+    status: str = ""
+    """Why it is not running: "done", "stopped", ..."""
 
     def take(self, row: Mapping[str, Any]) -> None:
-        """Take in a row of metrics."""
+        """Update from a row of metrics."""
         self.step, self.row = int(row["step"]), dict(row)
         now = float(row.get("steps_per_second", 0.0))
         self.speed = now if not self.speed else self.speed + SMOOTHING * (now - self.speed)
 
     @property
     def seconds_left(self) -> float | None:
-        """At the present speed; None before the first update."""
+        """Seconds left at the present speed; None before the first update."""
         return (self.total - self.step) / self.speed if self.speed else None
 
 
@@ -63,58 +63,58 @@ class Display(LiveView):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Args:
-        runs: names, each with its total of agent steps.
-        console: to draw on; None: standard error, for as long as somebody reads it.
+        runs: total number of agent steps by name of the run.
+        console: console to draw on; None: standard error, for as long as somebody reads it.
         quiet: show nothing.
-        clock: tells seconds.
+        clock: returns seconds.
         """
         super().__init__(console, quiet)
         self.runs = {name: Progress(name, total) for name, total in runs.items()}
         self.clock = clock
-        self._spoke = dict.fromkeys(self.runs, -LINE_EVERY)
+        self._printed = dict.fromkeys(self.runs, -LINE_EVERY)
         self._updated: dict[str, float] = {}
 
     def update(self, name: str, row: Mapping[str, Any]) -> None:
         """Show a row of metrics of a run."""
-        self._updated[name] = self.clock()  # first: a signal may ask for `update_left` at any moment
+        self._updated[name] = self.clock()  # first: a signal handler may call `update_left` at any moment
         self.runs[name].take(row)
         if self._live:
             return  # drawn by Live, a few times a second
-        if not self.quiet and self.clock() - self._spoke[name] >= LINE_EVERY:
-            self._spoke[name] = self.clock()
-            self.say(plain_line(self.runs[name]))
+        if not self.quiet and self.clock() - self._printed[name] >= LINE_EVERY:
+            self._printed[name] = self.clock()
+            self.print_line(plain_line(self.runs[name]))
 
     def update_left(self, name: str) -> float | None:
         """Seconds until the present update of a run ends, if it takes as long as the last one did; None: unknown."""
         seconds = self.runs[name].row.get("seconds")
         return None if seconds is None else float(seconds) - (self.clock() - self._updated[name])
 
-    def note(self, name: str, word: str, sentence: str = "") -> None:
-        """Say once what became of a run.
+    def set_status(self, name: str, status: str, sentence: str = "") -> None:
+        """Show why a run no longer runs.
 
         Args:
-            name: of the run.
-            word: for the table, which has no room for more: "done", "stopped".
-            sentence: for the reader, who may want to copy from it; a terminal shows it under the table.
+            name: name of the run.
+            status: one word for the table: "done", "stopped".
+            sentence: printed once, below the table on a terminal, so that it can be copied.
         """
-        self.runs[name].note = word
+        self.runs[name].status = status
         if not self.quiet and (sentence or not self._live):
-            self.say_last(f"{name}: {sentence or word}")
+            self.print_below(f"{name}: {sentence or status}")
 
     def draw(self) -> RenderableType:
-        """The picture as it is now."""
+        """The view as it is now."""
         runs = list(self.runs.values())
-        return Group(overview(runs), *(rewards(run) for run in runs if len(runs) == 1 and run.row))
+        return Group(overview(runs), *(reward_table(run) for run in runs if len(runs) == 1 and run.row))
 
 
 def overview(runs: list[Progress]) -> Table:
-    """A table with a row a run."""
+    """A table with one row per run."""
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 1, 0, 0))
     table.add_column("run", overflow="fold", vertical="bottom")  # the one column that may wrap on a narrow terminal
     table.add_column("progress", width=10)
-    # Where episodes succeed or fail there are no lives, and success says more than their return.
+    # Environments that report success have no lives, and success says more than their return.
     succeeds = any(SUCCESS in run.row for run in runs)
-    # Two lines a title, so that no number is cut at 80 columns.
+    # Two lines per title, so that no value is cut at 80 columns.
     first = "\nsuccess" if succeeds else "return\none life"
     for title in ("\nsteps", "\nleft", "\nsteps/s", first, "return\nfull game", "bonus in\nadvantage"):
         table.add_column(title, justify="right", no_wrap=True)
@@ -123,19 +123,19 @@ def overview(runs: list[Progress]) -> Table:
             Text(run.name),
             ProgressBar(total=run.total, completed=min(run.step, run.total), width=10),
             f"{short_count(run.step)}/{short_count(run.total)}",
-            run.note or duration(run.seconds_left),
+            run.status or duration(run.seconds_left),
             f"{run.speed:,.0f}" if run.speed else "–",
-            _percent(run.row.get(SUCCESS)) if succeeds else _number(run.row.get("life_return")),
+            _percent(run.row.get(SUCCESS)) if succeeds else _number(run.row.get("episode_return")),
             _number(run.row.get("game_return")),
             _percent(run.row.get("bonus_advantage_share")),
         )
     return table
 
 
-def rewards(run: Progress) -> Table:
-    """The terms of the reward: mean a step, and share of the whole by size."""
+def reward_table(run: Progress) -> Table:
+    """The reward terms: mean per step, and share of the sum by size."""
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for title in ("reward term", "mean a step", "share"):
+    for title in ("reward term", "mean per step", "share"):
         table.add_column(title, justify="left" if title == "reward term" else "right")
     for name in reward_terms(run.row):
         share = run.row[f"reward/{name}_share"]
@@ -144,7 +144,7 @@ def rewards(run: Progress) -> Table:
 
 
 def reward_terms(row: Mapping[str, Any]) -> list[str]:
-    """Names of the terms a row reports, the extrinsic reward first."""
+    """Names of the reward terms of a row, the extrinsic reward first."""
     names = [
         key[len("reward/") : -len("_share")] for key in row if key.startswith("reward/") and key.endswith("_share")
     ]
@@ -152,13 +152,13 @@ def reward_terms(row: Mapping[str, Any]) -> list[str]:
 
 
 def plain_line(run: Progress) -> str:
-    """One line for logs."""
+    """The progress of a run as one line for logs."""
     parts = [
         f"{run.name}: {short_count(run.step)}/{short_count(run.total)} steps ({run.step / max(run.total, 1):.0%})",
         f"{run.speed:,.0f}/s",
         f"{duration(run.seconds_left)} left",
     ]
-    for title, key in (("one-life return", "life_return"), ("full-game return", "game_return")):
+    for title, key in (("one-life return", "episode_return"), ("full-game return", "game_return")):
         if key in run.row:
             parts.append(f"{title} {_number(run.row[key])}")
     if SUCCESS in run.row:
@@ -179,7 +179,7 @@ def _percent(value: float | None) -> str:
 
 
 def short_count(steps: int) -> str:
-    """A number of steps in few letters: 512k, 10M."""
+    """A number of steps in short form: 512k, 10M."""
     for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if steps >= 10 * size or steps >= size > 10**3:
             return f"{steps / size:.4g}{letter}"
@@ -187,7 +187,7 @@ def short_count(steps: int) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Hours, minutes and seconds."""
+    """Seconds as hours, minutes and seconds."""
     if seconds is None:
         return "–"
     minutes, rest = divmod(round(max(seconds, 0.0)), 60)

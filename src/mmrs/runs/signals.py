@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: the first asks the loop to stop where it can save, the second ends the process at once.
+"""Ctrl-C, SIGTERM and SIGHUP: the first makes the loop save and stop, the second ends the process at once.
 
 SIGHUP comes when a terminal or its connection goes away; under `nohup` it is ignored, and stays so.
 """
@@ -16,37 +16,37 @@ from typing import Any, Self
 
 EXIT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 """128 + the signal's number, as shells and schedulers expect."""
-_WORDS = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
+_NAMES = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
 _SHOW_CURSOR = "\x1b[?25h"
 
 
 class StopSignals:
-    """While entered, signals set `requested` instead of raising.
+    """A context in which signals set `requested` instead of raising.
 
-    An exception out of nowhere could cut an update or a save in half; a flag is read between them.
+    An exception at an arbitrary point could cut an update or a save in half; the flag is read between them.
     """
 
     def __init__(
         self, show: Callable[[str], bool] = lambda _: False, update_left: Callable[[], float | None] = lambda: None
     ) -> None:
         """Args:
-        show: shows a text in a picture on the terminal, where a line written past it would be drawn over; False: it
-            cannot, so the line is written. Called inside a signal handler: it must take no lock.
-        update_left: seconds until the present update ends; None: unknown.
+        show: shows a text in a live view on the terminal, which would draw over a line that is written beside it.
+            Returns False where there is none; then the line is written. Runs in a signal handler: it must take no lock.
+        update_left: returns the seconds until the present update ends; None: unknown.
         """
         self.signal: signal.Signals | None = None
         self._show, self._update_left = show, update_left
-        self._asked = self._shown = False
+        self._received_one = self._shown = False
         self._before: dict[signal.Signals, Any] = {}
 
     @property
     def requested(self) -> bool:
-        """Whether the run should save and stop at the next place where it can."""
+        """Whether the run should save and stop as soon as it can."""
         return self.signal is not None
 
     @property
     def exit_code(self) -> int:
-        """What the process should return: 0 if no signal came."""
+        """Exit code of the process: 0 if no signal came."""
         return EXIT_CODES[self.signal] if self.signal else 0
 
     def __enter__(self) -> Self:
@@ -63,28 +63,28 @@ class StopSignals:
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         received = signal.Signals(number)
-        if received != signal.SIGHUP:  # not counted: the shell and the kernel both tell of one terminal that went away
-            if self._asked:
-                cursor = _SHOW_CURSOR if self._shown else ""  # a picture hides it
+        if received != signal.SIGHUP:  # not counted: the shell and the kernel each send one for one closed terminal
+            if self._received_one:
+                cursor = _SHOW_CURSOR if self._shown else ""  # a live view hides it
                 _write(f"\n{cursor}Ended without saving; the last checkpoint is untouched.\n")
                 os._exit(EXIT_CODES[received])  # not sys.exit: this must work inside a save and inside native code
-            self._asked = True
+            self._received_one = True
         if self.signal is None:
             self.signal = received
-            text = self._answer(received)
+            text = self._message(received)
             self._shown = self._show(text)
             if not self._shown:
                 _write(f"\n{text}\n")
 
-    def _answer(self, received: signal.Signals) -> str:
-        word, left = _WORDS[received], self._update_left()
+    def _message(self, received: signal.Signals) -> str:
+        word, left = _NAMES[received], self._update_left()
         pace = f" (about {left:.0f} s left at the present pace)" if left and left >= 1 else ""
         again = "" if received == signal.SIGHUP else f" {word} again ends at once, without saving."
         return f"{word}: stopping after this update{pace} and saving.{again}"
 
 
 def _write(text: str) -> None:
-    """Write to standard error, whoever is still there to read it."""
+    """Write to standard error, if it is still open."""
     # Not through sys.stderr: its lock may be held by the very code that was interrupted.
     if sys.__stderr__:
         with contextlib.suppress(OSError, ValueError):  # ValueError: it was closed
@@ -92,5 +92,5 @@ def _write(text: str) -> None:
 
 
 def resume_hint(run: os.PathLike[str] | str, step: int) -> str:
-    """What to tell the user when a run stopped before its end."""
+    """The message for a run that stopped before its end."""
     return f"Stopped and saved at step {step}. Continue with: mmrs train --resume {os.fspath(run)}"

@@ -1,1 +1,1 @@
-"""Files that are whole or absent, locks, and checkpoints without pickle."""
+"""Atomic writes, locks, and checkpoints without pickle."""

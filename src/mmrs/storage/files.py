@@ -1,10 +1,11 @@
-"""Writing results: the folder is tried before any work, and a file is there whole or not at all."""
+"""Files on disk: output folders, atomic writes, locks, and reads that follow no links."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
+import secrets
 import stat
 import tempfile
 import time
@@ -14,12 +15,17 @@ from typing import BinaryIO
 
 from mmrs.errors import InputError, StorageError
 
+GRACE_SECONDS = 1.0
+"""Seconds that a lock may outlast its holder: processes that a killed run had started inherit its locks and end a
+moment after it."""
+_DRAFT = ".part"
+
 
 def output_folder(path: Path) -> Path:
-    """`path` as a folder that exists and can be written to, or InputError."""
+    """Make the folder if it is missing and check that it can be written to; raises InputError otherwise."""
     try:
         path.mkdir(parents=True, exist_ok=True)
-        # A trial file, since permission bits say nothing of read-only disks (nor to the superuser).
+        # A trial file, since permission bits do not show read-only disks (and do not bind the superuser).
         with tempfile.TemporaryFile(dir=path):
             return path
     except OSError as error:
@@ -27,31 +33,51 @@ def output_folder(path: Path) -> Path:
         raise InputError(f"Cannot write to the folder {path}: {reason}. Choose another with --out.") from error
 
 
-def write_whole(path: Path, content: str | bytes) -> Path:
-    """Write beside the target, then rename over it: readers see the old file or the new one, never a part."""
-    data = content.encode() if isinstance(content, str) else content
-    draft = path.with_name(f".{path.name}.part")
+def write_atomic(path: Path, content: str | bytes, *, durable: bool = False) -> Path:
+    """Write a file beside the target and rename it: readers see the old file or the new one, never a part of it.
+
+    Args:
+        path: file to write or to replace; its folder must exist.
+        content: what the file holds; text becomes UTF-8.
+        durable: wait until the content and the name are on the disk, so that a power cut cannot lose them.
+
+    Returns:
+        The path.
+
+    Raises:
+        StorageError: the file cannot be written. The old file, if there was one, is untouched.
+    """
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_DRAFT}")
     try:
-        draft.write_bytes(data)
+        _write_new(draft, content.encode() if isinstance(content, str) else content, sync=durable)
         draft.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):  # below a file there is nothing to take away
+        if durable:
+            sync_folder(path.parent)
+    except BaseException as error:
+        with contextlib.suppress(OSError):  # where the folder cannot exist there is no draft either
             draft.unlink()
-        raise InputError(f"Cannot write {path}: {error.strerror or error}.") from error
+        if isinstance(error, OSError):
+            raise StorageError(f"cannot write {path}: {error.strerror or error}.") from error
+        raise
     return path
 
 
-GRACE_SECONDS = 1.0
-"""How long a lock may outlast its holder: processes that a killed run had started are copies of it, locks included,
-and end a moment after it."""
+def is_draft(name: str) -> bool:
+    """Whether a file of this name was left behind by a process that was killed inside `write_atomic`."""
+    return name.startswith(".") and name.endswith(_DRAFT)
 
 
-def write_durably(path: Path, content: bytes) -> None:
-    """Write a new file and wait until it is on the disk. Raises OSError, also when the file exists."""
+def write_synced(path: Path, content: bytes) -> None:
+    """Write a new file and wait until its content is on the disk. Raises OSError, also when the file exists."""
+    _write_new(path, content, sync=True)
+
+
+def _write_new(path: Path, content: bytes, *, sync: bool) -> None:
     with path.open("xb") as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+        if sync:
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def sync_folder(path: Path) -> None:
@@ -63,28 +89,15 @@ def sync_folder(path: Path) -> None:
         os.close(handle)
 
 
-def replace_durably(path: Path, content: bytes) -> None:
-    """Put a file in place whole or not at all, whatever happens meanwhile. Raises OSError."""
-    draft = path.with_name(f".{path.name}.part")
-    try:
-        draft.unlink(missing_ok=True)
-        write_durably(draft, content)
-        draft.replace(path)
-        sync_folder(path.parent)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
-
-
 def hold_lock(path: Path, *, wait: bool = False) -> int:
-    """Lock a file, made if missing, and return its handle; `release_lock`, or the end of the process, gives it back.
+    """Lock a file, made if missing, and return its handle; `release_lock`, or the end of the process, unlocks it.
 
-    A file of its own and open for writing, since network disks lock nothing else across machines: a folder would be
+    Use a file of its own: on network disks only a file that is open for writing is locked across machines, a folder is
     locked on one machine only.
 
     Raises:
-        BlockingIOError: another process has it and is not just ending, and `wait` is not set.
-        OSError: the disk cannot lock.
+        BlockingIOError: another process holds the lock for longer than `GRACE_SECONDS`, and `wait` is not set.
+        OSError: the disk has no locks.
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:
@@ -110,7 +123,7 @@ def _lock_within(handle: int, seconds: float) -> None:
 
 
 def release_lock(handle: int) -> None:
-    """Give back what `hold_lock` gave, also if a copy of this process is left that has it too."""
+    """Release a lock of `hold_lock`, also for copies of this process that inherited it."""
     try:
         fcntl.flock(handle, fcntl.LOCK_UN)
     finally:
@@ -118,18 +131,18 @@ def release_lock(handle: int) -> None:
 
 
 def read_regular(path: Path, limit: int) -> bytes:
-    """The content of a regular file of at most `limit` bytes; links, pipes and devices are refused, never followed."""
+    """The content of a regular file of at most `limit` bytes; links, pipes and devices are refused."""
     with open_regular(path) as (file, size):
         if size > limit:
-            raise StorageError(f"{path} has {size} bytes, more than the {limit} that are believable.")
+            raise StorageError(f"{path} has {size} bytes, more than the limit of {limit}.")
         return file.read(limit)
 
 
 @contextlib.contextmanager
 def open_regular(path: Path) -> Iterator[tuple[BinaryIO, int]]:
-    """A regular file to read from, and its size; links, pipes and devices are refused, never followed."""
+    """Open a regular file for reading; yields it and its size. Links, pipes and devices are refused."""
     try:
-        # NONBLOCK: opening a pipe would wait for a writer for ever.
+        # NONBLOCK: opening a pipe would wait for a writer.
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             status = os.fstat(handle)

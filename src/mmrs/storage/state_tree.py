@@ -1,4 +1,4 @@
-"""The state of a run as plain tensors and JSON: every value comes back with its type, its bits and its keys' types."""
+"""The state of a run as tensors and JSON: every value is restored with its type and bits, every key with its type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Tensors = dict[str, Tensor]
 Json = Any
 
 DEPTH = 64
-"""Deepest nesting: far beyond any real state, so that a tree that contains itself is noticed."""
+"""Deepest nesting allowed: far beyond any real state, so that a tree that contains itself is noticed."""
 DTYPES = {
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.bool),
     *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint64, torch.uint32, torch.uint16, torch.uint8),
@@ -29,18 +29,18 @@ ARRAY_DTYPES = {
 def encode(tree: Any) -> tuple[Tensors, Json]:
     """Split a tree into its tensors (contiguous, on the CPU, by name) and a JSON document that refers to them.
 
-    JSON holds None, booleans, strings, finite floats and integers of any length as they are, and lists as lists. All
-    else is a dictionary with one key that says what it is, since JSON knows neither tuples nor keys that are numbers.
+    In JSON, None, booleans, strings, finite floats, integers of any length and lists stand for themselves. Anything
+    else is an object with one key that names its kind, since JSON has neither tuples nor keys that are numbers.
 
     Raises:
-        InputError: for a value that could not come back exactly, or that is not finite; names its place in the tree.
+        InputError: for a value that could not be restored exactly, or that is not finite; names its path in the tree.
     """
     tensors: Tensors = {}
     return tensors, _encode(tree, "", tensors, DEPTH)
 
 
 def decode(document: Json, tensors: Tensors) -> Any:
-    """The tree `encode` split; every tensor must be used once, so that nothing is lost or made up unnoticed."""
+    """The inverse of `encode`; every tensor must be used exactly once."""
     left = dict(tensors)
     tree = _decode(document, left)
     if left:
@@ -50,8 +50,8 @@ def decode(document: Json, tensors: Tensors) -> Any:
 
 def _encode(value: Any, path: str, tensors: Tensors, depth: int) -> Json:
     if depth == 0:
-        raise InputError(f"{_place(path)} is nested more than {DEPTH} deep. Does the state contain itself?")
-    # Exact types: numpy's float64 is a float, bool is an int, and each must come back as what it was.
+        raise InputError(f"{_at(path)} is nested more than {DEPTH} deep. Does the state contain itself?")
+    # Exact types: numpy's float64 is a float, bool is an int, and each must be restored as what it was.
     if value is None or type(value) in (bool, int, str):
         return value
     if type(value) is float:
@@ -59,20 +59,20 @@ def _encode(value: Any, path: str, tensors: Tensors, depth: int) -> Json:
     if type(value) in (list, tuple):
         items = [_encode(item, f"{path}/{i}", tensors, depth - 1) for i, item in enumerate(value)]
         return items if type(value) is list else {"tuple": items}
-    if isinstance(value, dict):  # an OrderedDict (a module's state_dict) comes back as a dict, in the same order
+    if isinstance(value, dict):  # an OrderedDict (a module's state_dict) is restored as a dict, in the same order
         pairs = [[_key(key, path), _encode(item, f"{path}/{key}", tensors, depth - 1)] for key, item in value.items()]
         return {"dict": pairs}
-    return _encode_numbers(value, path, tensors)
+    return _encode_array(value, path, tensors)
 
 
-def _encode_numbers(value: Any, path: str, tensors: Tensors) -> Json:
+def _encode_array(value: Any, path: str, tensors: Tensors) -> Json:
     if isinstance(value, Tensor):
         return {_layout(value): _store(_plain(value, path), path, tensors)}
     if isinstance(value, np.ndarray | np.generic):
         kind = "array" if isinstance(value, np.ndarray) else "number"
         return {kind: _store(_from_numpy(value, path), path, tensors)}
     raise InputError(
-        f"{_place(path)} is a {type(value).__module__}.{type(value).__qualname__}, which a checkpoint cannot hold. "
+        f"{_at(path)} is a {type(value).__module__}.{type(value).__qualname__}, which a checkpoint cannot hold. "
         "Use tensors, numpy arrays, numbers, strings, lists, tuples and dictionaries."
     )
 
@@ -116,11 +116,11 @@ def _restore(kind: str, tensor: Tensor) -> Any:
 def _key(key: Any, path: str) -> Json:
     if key is None or type(key) in (str, int, bool):
         return key
-    raise InputError(f"{_place(path)} has the key {key!r} of type {type(key).__name__}. Use strings or integers.")
+    raise InputError(f"{_at(path)} has the key {key!r} of type {type(key).__name__}. Use strings or integers.")
 
 
 def _layout(tensor: Tensor) -> str:
-    # Kept because a layout lost on resume would cost speed, and might pick other kernels with other rounding.
+    # Without its memory format a tensor would be slower after a resume, and other kernels might round otherwise.
     last = tensor.dim() == 4 and not tensor.is_contiguous() and tensor.is_contiguous(memory_format=torch.channels_last)
     return "channels_last" if last else "tensor"
 
@@ -128,7 +128,7 @@ def _layout(tensor: Tensor) -> str:
 def _plain(tensor: Tensor, path: str) -> Tensor:
     if tensor.layout is not torch.strided or tensor.dtype not in DTYPES or tensor.is_meta:
         kind = f"{tensor.dtype} tensor ({tensor.layout}, {tensor.device})"
-        raise InputError(f"{_place(path)} is a {kind}, which a checkpoint cannot hold.")
+        raise InputError(f"{_at(path)} is a {kind}, which a checkpoint cannot hold.")
     # Copied, since safetensors refuses tensors that share memory (tied weights, views of one buffer).
     plain = tensor.detach().to("cpu", copy=True).contiguous()
     if plain.is_floating_point():
@@ -139,7 +139,7 @@ def _plain(tensor: Tensor, path: str) -> Tensor:
 def _from_numpy(value: Any, path: str) -> Tensor:
     array = np.asarray(value)
     if array.dtype not in ARRAY_DTYPES:
-        raise InputError(f"{_place(path)} is a numpy array of {array.dtype!r}, which a checkpoint cannot hold.")
+        raise InputError(f"{_at(path)} is a numpy array of {array.dtype!r}, which a checkpoint cannot hold.")
     return _plain(torch.from_numpy(np.ascontiguousarray(array).reshape(array.shape)), path)
 
 
@@ -152,9 +152,9 @@ def _store(tensor: Tensor, path: str, tensors: Tensors) -> str:
 
 def _finite(value: Any, finite: bool, path: str) -> Any:
     if not finite:
-        raise InputError(f"{_place(path)} is not finite. A run that holds NaN or infinity is not saved.")
+        raise InputError(f"{_at(path)} is not finite. A run that holds NaN or infinity is not saved.")
     return value
 
 
-def _place(path: str) -> str:
+def _at(path: str) -> str:
     return f"the state's {path.lstrip('/') or 'root'}"

@@ -1,4 +1,4 @@
-"""What runs side by side left in their folders, put together for a table and a page."""
+"""The results of runs that are compared, read from their folders for a table and a page."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from mmrs.runs.config import TrainConfig
 from mmrs.runs.metrics_log import read_metrics
 from mmrs.runs.video import VideoConfig, video
 from mmrs.storage import checkpoint as store
-from mmrs.sweeps.suites import Cell
+from mmrs.sweeps.suites import RunSpec
 
-FILM = "film.mp4"
+VIDEO = "video.mp4"
 FPS = 12
 
 
-def read_comparison(folder: Path, config: TrainConfig, cells: Iterable[Cell]) -> Comparison:
-    """The finished runs of `cells` in `folder`."""
-    cells = tuple(cells)
-    names = list(dict.fromkeys(cell.method for cell in cells))
+def read_comparison(folder: Path, config: TrainConfig, specs: Iterable[RunSpec]) -> Comparison:
+    """The results of `specs` in `folder`, which must be finished."""
+    specs = tuple(specs)
+    names = list(dict.fromkeys(spec.method for spec in specs))
     rooms = family(config.env.id) == "rooms"
-    methods = tuple(_method(folder, name, [c for c in cells if c.method == name], rooms) for name in names)
+    methods = tuple(_method(folder, name, [c for c in specs if c.method == name], rooms) for name in names)
     return Comparison(
         env=config.env.id,
         steps=config.steps,
-        seeds=len({cell.seed for cell in cells}),
+        seeds=len({spec.seed for spec in specs}),
         methods=methods,
-        settings=_settings(config) | {f"bonus of {c.method}": _bonus(c.config["bonus"]) for c in cells},
+        settings=_settings(config) | {f"bonus of {c.method}": _bonus(c.config["bonus"]) for c in specs},
         world=_world(config.env.id) if rooms else None,
     )
 
 
-def _method(folder: Path, name: str, cells: list[Cell], rooms: bool) -> Method:
-    runs = tuple(_run(folder / cell.name / "metrics.jsonl", cell.seed) for cell in cells)
-    visits = sum(_visits(folder / cell.name / "checkpoints") for cell in cells) if rooms else None
+def _method(folder: Path, name: str, specs: list[RunSpec], rooms: bool) -> Method:
+    runs = tuple(_run(folder / spec.name / "metrics.jsonl", spec.seed) for spec in specs)
+    visits = sum(_visits(folder / spec.name / "checkpoints") for spec in specs) if rooms else None
     return Method(name, runs, visits)  # type: ignore[arg-type]
 
 
@@ -62,7 +62,7 @@ def _visits(checkpoints: Path) -> NDArray[np.int64]:
 
 
 def _world(env_id: str) -> NDArray[np.uint8]:
-    """What stands where; of a world with a new map each episode, every passage."""
+    """The content of each cell; for a world with a new map each episode, every passage."""
     if not WORLDS[ROOM_IDS[env_id]].procedural:
         return key_rooms().reshape(SIDE, SIDE)
     grid = closed_rooms()
@@ -85,20 +85,20 @@ def _settings(config: TrainConfig) -> dict[str, str]:
 
 
 def _bonus(bonus: dict[str, Any]) -> str:
-    """How a method's bonus is paid, and its options."""
+    """The weight, the normalization and the options of a method's bonus."""
     if bonus["name"] == "none":
         return "none"
-    said = [f"weight {bonus['weight']:g}"]
-    said += [] if bonus["final_weight"] is None else [f"falling to {bonus['final_weight']:g}"]
-    said += ["centred"] if bonus["centre"] else []
-    said += [] if bonus["scale"] == "none" else [f"divided by the spread of its {bonus['scale']}"]
-    return ", ".join([*said, *bonus["options"]])
+    text = [f"weight {bonus['weight']:g}"]
+    text += [] if bonus["final_weight"] is None else [f"falling to {bonus['final_weight']:g}"]
+    text += ["centered"] if bonus["center"] else []
+    text += [] if bonus["scale"] == "none" else [f"divided by the standard deviation of its {bonus['scale']}"]
+    return ", ".join([*text, *bonus["options"]])
 
 
-def film(folder: Path, comparison: Comparison) -> tuple[str, bytes]:
-    """An episode of MMRS, or of the most successful method where MMRS is not among them: its name, and an mp4 file."""
+def record_video(folder: Path, comparison: Comparison) -> tuple[str, bytes]:
+    """Record an episode of MMRS, or of the best method if MMRS is not compared; returns its name and the mp4 file."""
     best = max(comparison.methods, key=lambda m: (m.name == "mmrs", m.mean(SUCCESS) or 0.0))
     run = folder / f"{best.name}-{best.runs[0].seed}"
-    path = folder / FILM
+    path = folder / VIDEO
     video(VideoConfig(run=run, fps=FPS, max_steps=400, out=path), Console(file=io.StringIO()))
     return best.name, path.read_bytes()

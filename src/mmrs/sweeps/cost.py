@@ -1,4 +1,4 @@
-"""`mmrs cost`: how long a suite would take here, on several such machines and on a cluster, and for how much."""
+"""`mmrs cost`: time and price of a suite on this machine, on several such machines and on a cluster."""
 
 from __future__ import annotations
 
@@ -12,123 +12,123 @@ from rich.console import Console
 from rich.table import Table
 
 from mmrs.errors import InputError
-from mmrs.sweeps.command import SweepConfig, choose_cells, choose_resources, default_jobs
+from mmrs.sweeps.command import SweepConfig, choose_resources, choose_specs, default_jobs
 from mmrs.sweeps.engines.base import Resources
 from mmrs.sweeps.speed_probe import Pair, measure
-from mmrs.sweeps.suites import Cell, in_order
+from mmrs.sweeps.suites import RunSpec, start_order
 
 
 @dataclass(frozen=True)
 class CostConfig:
-    """Measure this machine for about a minute and say what a suite would take."""
+    """Measure this machine for about a minute and estimate how long a suite would take."""
 
     suite: Annotated[str, tyro.conf.Positional]
-    """Which: smoke, gridworld, maze, rooms, atari, bullet, vanishing."""
+    """Name of the suite: smoke, gridworld, maze, rooms, atari, bullet, vanishing."""
     steps: int | None = None
-    """Agent steps a run; without it, the suite's."""
+    """Agent steps per run. Default: those of the suite."""
     seeds: int | None = None
-    """Number of seeds; without it, the suite's."""
+    """Number of seeds. Default: that of the suite."""
     games: tuple[str, ...] = ()
-    """Only these environments; without it, all of the suite."""
+    """Environments. Default: all of the suite."""
     methods: tuple[str, ...] = ()
-    """Only these methods; without it, those of the suite."""
+    """Methods. Default: those of the suite."""
     jobs: int | None = None
-    """Runs at a time on this machine; without it, as `mmrs sweep` would choose."""
+    """Runs at a time on this machine. Default: as `mmrs sweep` would choose."""
     threads: int = 1
-    """Threads a run."""
+    """Threads per run."""
     device: str = "auto"
     """"cpu", "cuda" or "auto": a GPU if there is one."""
     gpu_share: float | None = None
-    """Share of a GPU a run takes; without it, a quarter where there is one."""
+    """Share of a GPU per run. Default: a quarter where there is a GPU."""
     machines: int = 10
-    """Number of machines like this one to tell the time for."""
+    """Number of machines like this one to estimate the time for."""
     cpus: int | None = None
-    """Cores of a Ray cluster to tell the time for, each as fast as one here."""
+    """Cores of a Ray cluster to estimate the time for, each as fast as one here."""
     gpus: int = 0
     """GPUs of that cluster, each as fast as one here; they matter where this machine measures on one."""
     price: float | None = None
-    """Of an hour of a machine like this one, in any currency; a cluster is priced by its share of such machines."""
+    """Price per hour of a machine like this one, in any currency. A cluster is priced by its share of such machines."""
     seconds: float = 60.0
-    """To measure for; every method gets at least two updates, so it can take longer."""
+    """Seconds to measure for. Every method gets at least two updates, so it can take longer."""
     shared: bool = False
-    """This machine does other work now: count the processor's time rather than the clock's (not with a GPU)."""
+    """Count processor time instead of wall-clock time, because this machine does other work now (not with a GPU)."""
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """What a number of places makes of the runs."""
+class CostEstimate:
+    """Time that the runs take with a number of slots."""
 
     title: str
     slots: int
     """Runs at a time."""
     seconds: float
-    """From the first start to the last end."""
+    """Time from the first start to the last end."""
     busy: float
-    """Share of the places' time that is used; the rest waits for the last runs."""
+    """Share of the slots' time that is used; the rest is idle while the last runs end."""
 
 
 def cost(config: CostConfig) -> None:
-    """Measure and print."""
+    """Measure, and print the estimates."""
     if config.machines < 1 or (config.cpus is not None and config.cpus < 1) or config.gpus < 0:
         raise InputError("machines and cpus must be at least 1, and gpus at least 0.")
     names = ("suite", "steps", "seeds", "games", "methods", "jobs", "threads", "device", "gpu_share")
     sweep = SweepConfig(**{name: getattr(config, name) for name in names})
-    cells = choose_cells(sweep)
+    specs = choose_specs(sweep)
     resources, gpus = choose_resources(sweep)
-    jobs = min(config.jobs or default_jobs(resources, len(gpus)), len(cells))
+    jobs = min(config.jobs or default_jobs(resources, len(gpus)), len(specs))
     console = Console()
     if config.shared and resources.gpu:
         raise InputError(
-            "--shared counts the processor's time, which says nothing of a GPU. Add --device cpu or leave it."
+            "--shared counts processor time, which does not include a GPU. Add --device cpu or leave --shared out."
         )
-    measured = measure(cells, jobs, config.seconds, gpus=gpus if resources.gpu else (), shared=config.shared)
-    seconds = [seconds_of(cell, cells, measured) for cell in in_order(cells)]
-    console.print(_speeds(cells, measured, jobs))
-    kinds = len({(cell.env, cell.method) for cell in cells})
-    console.print(f"{len(measured)} of {kinds} kinds of run were measured, the others follow from them.")
+    measured = measure(specs, jobs, config.seconds, gpus=gpus if resources.gpu else (), shared=config.shared)
+    seconds = [run_seconds(spec, specs, measured) for spec in start_order(specs)]
+    console.print(_speeds(specs, measured, jobs))
+    kinds = len({(spec.env, spec.method) for spec in specs})
+    console.print(f"{len(measured)} of {kinds} kinds of run were measured; the others are computed from them.")
     plans = [
         estimate("this machine", seconds, jobs),
-        estimate(f"{config.machines} of them", seconds, jobs * config.machines),
+        estimate(f"{config.machines} such machines", seconds, jobs * config.machines),
     ]
     if config.cpus is not None:
         slots = _cluster_slots(config, resources)
         plans.append(estimate(f"a cluster of {config.cpus} cores, {config.gpus} GPUs", seconds, slots))
-    plans.append(estimate("a place for every run", seconds, len(seconds)))
+    plans.append(estimate("one slot per run", seconds, len(seconds)))
     console.print(_plans(plans, config.price, jobs))
     total, longest = sum(seconds), max(seconds)
     console.print(
-        f"{len(cells)} runs, {_time(total)} of one place's time. Time falls in proportion up to about "
-        f"{max(1, round(total / longest))} places; the longest run, {_time(longest)}, is the least it can take.",
+        f"{len(specs)} runs, {_time(total)} of one slot's time. The time falls in proportion up to about "
+        f"{max(1, round(total / longest))} slots; the longest run, {_time(longest)}, is the lower limit.",
         highlight=False,
         soft_wrap=True,
     )
 
 
-def seconds_of(cell: Cell, cells: Sequence[Cell], measured: dict[Pair, float]) -> float:
-    """Of a whole cell: measured, or its environment's cost plus its method's.
+def run_seconds(spec: RunSpec, specs: Sequence[RunSpec], measured: dict[Pair, float]) -> float:
+    """Seconds of a whole run: measured, or the cost of its environment plus that of its method.
 
-    Stepping depends on the environment, and the bonus on the form of the observations, which a suite's environments
-    mostly share: so what a method adds is taken from where it was measured. Environments that were not reached count
-    as the mean of those that were.
+    Stepping depends on the environment. The bonus depends on the form of the observations, which the environments of a
+    suite mostly share, so the cost that a method adds is taken from the environment where it was measured. Environments
+    that were not measured count as the mean of those that were.
     """
-    if (cell.env, cell.method) in measured:
-        return measured[cell.env, cell.method]
-    base_env, base_method = cells[0].env, cells[0].method
+    if (spec.env, spec.method) in measured:
+        return measured[spec.env, spec.method]
+    base_env, base_method = specs[0].env, specs[0].method
     known = [value for (_, method), value in measured.items() if method == base_method]
     base = measured[base_env, base_method]
-    env = measured.get((cell.env, base_method), sum(known) / len(known))
-    method = measured[base_env, cell.method]
+    env = measured.get((spec.env, base_method), sum(known) / len(known))
+    method = measured[base_env, spec.method]
     return max(env + method - base, min(env, method))
 
 
-def estimate(title: str, seconds: Sequence[float], slots: int) -> Estimate:
-    """Play the sweep through: each run, in order, goes to the place that is free first."""
+def estimate(title: str, seconds: Sequence[float], slots: int) -> CostEstimate:
+    """Simulate the sweep: each run, in order, goes to the slot that is free first."""
     slots = max(1, min(slots, len(seconds)))
     free = [0.0] * slots
     for duration in seconds:
         heapq.heapreplace(free, free[0] + duration)
     end = max(free)
-    return Estimate(title, slots, end, sum(seconds) / (end * slots))
+    return CostEstimate(title, slots, end, sum(seconds) / (end * slots))
 
 
 def _cluster_slots(config: CostConfig, resources: Resources) -> int:
@@ -137,23 +137,23 @@ def _cluster_slots(config: CostConfig, resources: Resources) -> int:
     return min(by_cores, int(config.gpus / resources.gpu)) if resources.gpu and config.gpus else by_cores
 
 
-def _speeds(cells: Sequence[Cell], measured: dict[Pair, float], jobs: int) -> Table:
+def _speeds(specs: Sequence[RunSpec], measured: dict[Pair, float], jobs: int) -> Table:
     table = Table(title=f"Measured, {jobs} run{'s' * (jobs > 1)} side by side", title_justify="left")
     for name in ("environment", "method"):
         table.add_column(name)
-    for name in ("steps/s a run", "one run takes"):
+    for name in ("steps/s per run", "time per run"):
         table.add_column(name, justify="right")
-    steps = {(cell.env, cell.method): int(cell.config.get("steps", 0)) for cell in cells}
+    steps = {(spec.env, spec.method): int(spec.config.get("steps", 0)) for spec in specs}
     for (env, method), seconds in measured.items():
         speed = f"{steps[env, method] / seconds:,.0f}" if steps[env, method] else "–"
         table.add_row(env, method, speed, _time(seconds))
     return table
 
 
-def _plans(plans: Sequence[Estimate], price: float | None, jobs: int) -> Table:
+def _plans(plans: Sequence[CostEstimate], price: float | None, jobs: int) -> Table:
     table = Table(title="The whole suite", title_justify="left")
-    table.add_column("on")
-    for name in ("runs at a time", "takes", "busy", *(["price"] if price is not None else [])):
+    table.add_column("machines")
+    for name in ("runs at a time", "time", "busy", *(["price"] if price is not None else [])):
         table.add_column(name, justify="right")
     for plan in plans:
         row = [plan.title, f"{plan.slots:,}", _time(plan.seconds), f"{plan.busy:.0%}"]
@@ -164,7 +164,7 @@ def _plans(plans: Sequence[Estimate], price: float | None, jobs: int) -> Table:
 
 
 def _time(seconds: float) -> str:
-    """In the unit that a person would choose."""
+    """A duration in a unit that is easy to read."""
     for size, name in ((86400 * 365.25, "years"), (86400, "days"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:,.1f} {name}"

@@ -1,4 +1,4 @@
-"""`sweep.json`: what belongs to a sweep, written before its first run."""
+"""`sweep.json`: the runs of a sweep, written before the first of them starts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import mmrs
-from mmrs.errors import InputError, StorageError, near_matches
+from mmrs.errors import InputError, StorageError, did_you_mean
 from mmrs.runs.config_json import from_json, require_same, to_json
-from mmrs.runs.history import ATTEMPTS
-from mmrs.runs.metrics_log import read_metrics
-from mmrs.storage.files import hold_lock, read_regular, release_lock, replace_durably
-from mmrs.sweeps.suites import Cell
+from mmrs.runs.history import read_starts
+from mmrs.runs.upgrade import upgrade_config, upgrade_reward
+from mmrs.storage.files import hold_lock, is_draft, read_regular, release_lock, write_atomic
+from mmrs.sweeps.suites import RunSpec
 
 PLAN, _LOCK = "sweep.json", ".lock"
 SCHEMA = 1
@@ -32,7 +32,8 @@ class Plan:
     version: str
     command: str
     settings: dict[str, Any]
-    cells: tuple[Cell, ...]
+    cells: tuple[RunSpec, ...]
+    """One entry per run."""
 
 
 def read_plan(folder: Path) -> Plan:
@@ -44,12 +45,12 @@ def read_plan(folder: Path) -> Plan:
     path = folder / PLAN
     if not path.is_file():
         beside = [p.parent.name for p in folder.parent.glob(f"*/{PLAN}")] if folder.parent.is_dir() else []
-        hint = near_matches(folder.name, beside) if beside else "Start one with: mmrs sweep SUITE"
+        hint = did_you_mean(folder.name, beside) if beside else "Start one with: mmrs sweep SUITE"
         raise InputError(f"{folder} holds no sweep: it has no {PLAN}. {hint}")
     try:
         data = json.loads(read_regular(path, _LIMIT))
-        cells = tuple(Cell(**cell) for cell in data.pop("cells"))
-        plan = Plan(cells=cells, **data)
+        specs = tuple(_upgraded(RunSpec(**spec)) for spec in data.pop("cells"))
+        plan = Plan(cells=specs, **data)
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as error:
         raise StorageError(f"{path} cannot be read ({type(error).__name__}: {str(error)[:200]}).") from error
     if plan.schema != SCHEMA:
@@ -57,37 +58,42 @@ def read_plan(folder: Path) -> Plan:
     return plan
 
 
-def enter(folder: Path, plan: Plan, kinds: dict[str, type]) -> Plan:
-    """Write the plan, or join it with the one that is there: cells are added, none is changed or dropped.
+def write_or_merge(folder: Path, plan: Plan, kinds: dict[str, type]) -> Plan:
+    """Write the plan, or merge it with the one that is there: runs are added, none is changed or dropped.
 
     Args:
-        folder: of the sweep; made if missing.
-        plan: of the present command.
-        kinds: the configuration class of each kind of cell.
+        folder: folder of the sweep; made if missing.
+        plan: plan of the present command.
+        kinds: the configuration class of each kind of run.
 
     Raises:
         InputError: the folder holds something else, or the same runs with other settings.
     """
-    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    names = {path.name for path in folder.iterdir() if not is_draft(path.name)} if folder.is_dir() else set()
     # In this order: a sweep that starts beside this one has its plan before its first run.
-    if names - {_LOCK, f".{PLAN}.part"} and not (folder / PLAN).exists():
+    if names - {_LOCK} and not (folder / PLAN).exists():
         raise InputError(
             f"{folder} is not empty and holds no sweep ({PLAN} is missing). Choose a new folder with --out."
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _one_at_a_time(folder):
+        with _plan_lock(folder):
             if (folder / PLAN).exists():
-                plan = _joined(read_plan(folder), plan, folder, kinds)
-            replace_durably(folder / PLAN, json.dumps(to_json(plan), indent=1).encode() + b"\n")
+                plan = _merged(read_plan(folder), plan, folder, kinds)
+            write_atomic(folder / PLAN, json.dumps(to_json(plan), indent=1) + "\n", durable=True)
     except OSError as error:
         raise StorageError(f"cannot write {folder / PLAN}: {error.strerror or error}.") from error
     return plan
 
 
+def _upgraded(spec: RunSpec) -> RunSpec:
+    """A run that an earlier version planned, with the present names of settings; its folder keeps its name."""
+    return replace(spec, method=upgrade_reward(spec.method), config=upgrade_config(spec.config))
+
+
 @contextlib.contextmanager
-def _one_at_a_time(folder: Path) -> Iterator[None]:
-    """Two sweeps that start together must not lose each other's cells."""
+def _plan_lock(folder: Path) -> Iterator[None]:
+    """Hold the lock on the plan: two sweeps that start together must not lose each other's runs."""
     handle = hold_lock(folder / _LOCK, wait=True)
     try:
         yield
@@ -95,46 +101,45 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
         release_lock(handle)
 
 
-def _joined(old: Plan, new: Plan, folder: Path, kinds: dict[str, type]) -> Plan:
+def _merged(old: Plan, new: Plan, folder: Path, kinds: dict[str, type]) -> Plan:
     if old.suite != new.suite:
         raise InputError(
             f"{folder} holds a sweep of {old.suite}, not of {new.suite}. Choose another folder with --out."
         )
-    there = {cell.name: cell for cell in old.cells}
-    for cell in new.cells:
-        if cell.name in there and there[cell.name].config != cell.config:
-            kind = kinds[cell.kind]
-            saved: Any = from_json(kind, there[cell.name].config, f"{folder / PLAN}: {cell.name}")
-            require_same(saved, from_json(kind, cell.config), folder / cell.name)
-    cells = tuple({**there, **{cell.name: cell for cell in new.cells}}.values())
-    return replace(old, cells=cells, settings=old.settings | extent(cells))
+    known = {spec.name: spec for spec in old.cells}
+    for spec in new.cells:
+        if spec.name in known and known[spec.name].config != spec.config:
+            kind = kinds[spec.kind]
+            saved: Any = from_json(kind, known[spec.name].config, f"{folder / PLAN}: {spec.name}")
+            require_same(saved, from_json(kind, spec.config), folder / spec.name)
+    specs = tuple({**known, **{spec.name: spec for spec in new.cells}}.values())
+    return replace(old, cells=specs, settings=old.settings | grid_summary(specs))
 
 
-def extent(cells: tuple[Cell, ...]) -> dict[str, Any]:
-    """How many seeds, and which games and methods."""
+def grid_summary(specs: tuple[RunSpec, ...]) -> dict[str, Any]:
+    """Number of seeds, and the games and methods: how far a sweep extends."""
     return {
-        "seeds": len({cell.seed for cell in cells}),
-        "games": list(dict.fromkeys(cell.env for cell in cells)),
-        "methods": list(dict.fromkeys(cell.method for cell in cells)),
+        "seeds": len({spec.seed for spec in specs}),
+        "games": list(dict.fromkeys(spec.env for spec in specs)),
+        "methods": list(dict.fromkeys(spec.method for spec in specs)),
     }
 
 
-def other_versions(folder: Path, cells: tuple[Cell, ...]) -> Counter[str]:
-    """How many runs were started by which other version of mmrs."""
+def other_versions(folder: Path, specs: tuple[RunSpec, ...]) -> Counter[str]:
+    """Number of runs that were started by each other version of mmrs."""
     found: Counter[str] = Counter()
-    for cell in cells:
-        path = folder / cell.name / ATTEMPTS
-        versions = {row.get("version") for row in read_metrics(path).rows} if path.is_file() else set()
+    for spec in specs:
+        versions = {start.get("version") for start in read_starts(folder / spec.name)}
         found.update(str(version) for version in versions - {None, mmrs.__version__})
     return found
 
 
-def require_one_version(folder: Path, cells: tuple[Cell, ...]) -> None:
+def require_one_version(folder: Path, specs: tuple[RunSpec, ...]) -> None:
     """Refuse to mix results of two versions of mmrs, which may not compare."""
-    others = other_versions(folder, cells)
+    others = other_versions(folder, specs)
     if others:
-        said = ", ".join(f"{count} by mmrs {version}" for version, count in sorted(others.items()))
+        listed = ", ".join(f"{count} by mmrs {version}" for version, count in sorted(others.items()))
         raise InputError(
-            f"{folder} holds runs of other versions ({said}; this is {mmrs.__version__}), whose results may differ. "
+            f"{folder} holds runs of other versions ({listed}; this is {mmrs.__version__}), whose results may differ. "
             "Use that version, choose a new folder with --out, or mix them on purpose with --mix-versions."
         )

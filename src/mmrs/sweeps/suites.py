@@ -1,4 +1,4 @@
-"""Suites: the experiments of the paper and a few of ours, each a list of cells (environment, method, seed)."""
+"""Suites: the experiments of the paper and a few of ours, each a list of runs (environment, method, seed)."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from typing import Any
 from mmrs.envs.atari import ATARI_GAMES
 from mmrs.envs.bullet import BULLET_GAMES
 from mmrs.envs.registry import family
-from mmrs.errors import InputError, near_matches
+from mmrs.errors import InputError, did_you_mean
 from mmrs.paper.gridworld import GridWorldConfig
 from mmrs.paper.maze.experiment import MazeConfig
 from mmrs.paper.maze.options import METHODS as MAZE_METHODS
 from mmrs.rewards import REWARDS
 from mmrs.runs.config import BonusConfig, EnvConfig, TrainConfig
 from mmrs.runs.config_json import to_json
-from mmrs.runs.folder import plain_name
+from mmrs.runs.folder import slug
 from mmrs.runs.presets import VECTOR, default_config
 
 COMPARED = ("ppo", "re3", "ride", "rnd", "mmrs")
 """The methods of the paper's tables, in its order."""
-MAZES_A_SEED = 100
-"""Mazes that one seed of the maze suite stands for (Sec. 6.1 simulates a hundred)."""
+MAZES_PER_SEED = 100
+"""Number of mazes per seed of the maze suite (Sec. 6.1 simulates a hundred)."""
 Config = TrainConfig | MazeConfig | GridWorldConfig
 
 
 @dataclass(frozen=True)
-class Cell:
+class RunSpec:
     """One run of a sweep."""
 
     name: str
-    """Of its folder."""
+    """Name of its folder."""
     kind: str
-    """`train`, `maze` or `gridworld`: what is done in the folder."""
+    """`train`, `maze` or `gridworld`."""
     env: str
     method: str
     seed: int
     config: dict[str, Any]
-    """Of the run, as JSON."""
+    """Configuration of the run, as JSON."""
 
 
 @dataclass(frozen=True)
 class Suite:
-    """Environments x methods x seeds, and the configuration of each."""
+    """Environments x methods x seeds, and the configuration of each run."""
 
     name: str
     about: str
@@ -52,14 +52,14 @@ class Suite:
     methods: tuple[str, ...]
     seeds: int
     configure: Callable[[str, str, int], Config]
-    """From environment, method and seed."""
+    """Makes the configuration from environment, method and seed."""
     kind: str = "train"
     allowed: tuple[str, ...] = ()
-    """Methods that may be asked for beyond `methods`."""
+    """Methods that may be selected beyond `methods`."""
 
 
 def training_method(env: str, method: str, seed: int) -> TrainConfig:
-    """PPO with the bonus of a method, in the settings that fit the environment."""
+    """PPO with the bonus of a method, with the preset of the environment."""
     if method == "ppo":
         config = default_config(env, "none")
     elif method == "mmrs-paper":  # the reward as printed, with the printed weights
@@ -71,7 +71,7 @@ def training_method(env: str, method: str, seed: int) -> TrainConfig:
 
 
 def _vanishing(env: str, method: str, seed: int) -> TrainConfig:
-    # A bonus that is divided by its own spread cannot be seen to vanish, so here each is paid bare.
+    # A bonus divided by its own standard deviation cannot be seen to vanish, so here none is divided.
     if method in ("ppo", "mmrs", "mmrs-paper"):
         return training_method(env, "mmrs-paper" if method == "mmrs" else method, seed)
     # Unstated: the weights of the rivals; 0.1 is what Sec. 6.2 gives the terms of MMRS.
@@ -85,8 +85,8 @@ def _smoke(env: str, method: str, seed: int) -> TrainConfig:
 
 def _maze(env: str, method: str, seed: int) -> MazeConfig:
     kind, size = env.split()
-    first = seed * MAZES_A_SEED
-    return MazeConfig(sizes=(int(size),), kinds=(kind,), methods=(method,), mazes=MAZES_A_SEED, first_seed=first)
+    first = seed * MAZES_PER_SEED
+    return MazeConfig(sizes=(int(size),), kinds=(kind,), methods=(method,), mazes=MAZES_PER_SEED, first_seed=first)
 
 
 def _gridworld(_env: str, _method: str, _seed: int) -> GridWorldConfig:
@@ -97,13 +97,13 @@ _TRAINABLE = ("ppo", "mmrs-paper", *REWARDS)
 SUITES = {
     suite.name: suite
     for suite in (
-        Suite("smoke", "two small worlds, seconds a run", ("CartPole-v1", "mmrs/Maze2D-v0"), ("ppo", "rnd", "mmrs"), 2,
+        Suite("smoke", "two small worlds, a few seconds", ("CartPole-v1", "mmrs/Maze2D-v0"), ("ppo", "rnd", "mmrs"), 2,
               _smoke, allowed=_TRAINABLE),
         Suite("gridworld", "the two walks of Eq. (12) in exact fractions", ("GridWorld",), ("jfi",), 1, _gridworld,
               kind="gridworld"),
-        Suite("maze", "Sec. 6.1: steps until every cell was seen; a seed is a hundred mazes",
+        Suite("maze", "Sec. 6.1: steps until every spec was seen; one hundred mazes per seed",
               tuple(f"{kind} {size}" for kind in ("plus", "perfect") for size in (5, 10, 20)),
-              ("jfi", "entropy", "coverage", "count_bonus", "count_penalty", "rnd_decay"), 10, _maze,
+              ("jfi", "entropy", "coverage", "count_bonus", "count_penalty", "exp_decay"), 10, _maze,
               kind="maze", allowed=MAZE_METHODS),
         Suite("rooms", "three small worlds with a far goal: a key and a door, a new map each time, a noisy television",
               ("mmrs/KeyRooms-v0", "mmrs/MultiRooms-v0", "mmrs/NoisyTV-v0"), COMPARED, 8, training_method,
@@ -112,7 +112,7 @@ SUITES = {
               training_method, allowed=_TRAINABLE),
         Suite("bullet", "Sec. 6.3: six games, ten million steps, eight seeds", BULLET_GAMES, COMPARED, 8,
               training_method, allowed=_TRAINABLE),
-        Suite("vanishing", "does the bonus die out? each method paid bare, on three Atari games",
+        Suite("vanishing", "does the bonus vanish? each method without normalization, on three Atari games",
               ("ALE/Alien-v5", "ALE/Breakout-v5", "ALE/Seaquest-v5"), ("re3", "ride", "rnd", "mmrs"), 3,
               _vanishing, allowed=_TRAINABLE),
     )
@@ -122,25 +122,25 @@ SUITES = {
 def find_suite(name: str) -> Suite:
     """The suite of this name."""
     if name not in SUITES:
-        raise InputError(f"there is no suite {name!r}. {near_matches(name, SUITES)}")
+        raise InputError(f"there is no suite {name!r}. {did_you_mean(name, SUITES)}")
     return SUITES[name]
 
 
-def cells_of(
+def expand_suite(
     suite: Suite,
     *,
     steps: int | None = None,
     seeds: int | None = None,
     games: Iterable[str] = (),
     methods: Iterable[str] = (),
-) -> tuple[Cell, ...]:
-    """The cells of a suite, whole or scaled down.
+) -> tuple[RunSpec, ...]:
+    """The runs of a suite, whole or scaled down.
 
     Args:
-        suite: which.
-        steps: agent steps a run; None: the suite's.
+        suite: the suite.
+        steps: agent steps per run; None: the suite's.
         seeds: number of seeds, from 0; None: the suite's.
-        games: of the suite, by id or by plain name ("Alien"); any other Gymnasium id serves too. Empty: all.
+        games: environments of the suite, by id or by plain name ("Alien"), or any other Gymnasium id. Empty: all.
         methods: "ppo", "mmrs-paper" or a reward. Empty: the suite's.
     """
     if steps is not None and suite.kind != "train":
@@ -153,49 +153,49 @@ def cells_of(
     known = tuple(dict.fromkeys((*suite.methods, *suite.allowed)))
     for method in chosen_methods:
         if method not in known:
-            raise InputError(f"the suite {suite.name} has no method {method!r}. {near_matches(method, known)}")
+            raise InputError(f"the suite {suite.name} has no method {method!r}. {did_you_mean(method, known)}")
     number = suite.seeds if seeds is None else seeds
-    cells = tuple(
-        _cell(suite, game, method, seed, steps)
+    specs = tuple(
+        _make_spec(suite, game, method, seed, steps)
         for seed in range(number)
         for game in chosen_games
         for method in chosen_methods
     )
-    _require_own_names(cells)
-    return cells
+    _require_unique_names(specs)
+    return specs
 
 
-def _require_own_names(cells: Iterable[Cell]) -> None:
-    names: dict[str, Cell] = {}
-    for cell in cells:
-        other = names.setdefault(cell.name, cell)
-        if other is not cell:
+def _require_unique_names(specs: Iterable[RunSpec]) -> None:
+    names: dict[str, RunSpec] = {}
+    for spec in specs:
+        other = names.setdefault(spec.name, spec)
+        if other is not spec:
             raise InputError(
-                f"{other.env} and {cell.env} would share the folder {cell.name}. Sweep them one at a time, with --out."
+                f"{other.env} and {spec.env} would share the folder {spec.name}. Sweep them one at a time, with --out."
             )
 
 
-def in_order(cells: Iterable[Cell]) -> list[Cell]:
-    """The cells as they are best started.
+def start_order(specs: Iterable[RunSpec]) -> list[RunSpec]:
+    """The runs in the order in which they are best started.
 
-    Seed by seed, so that a sweep that is stopped early has whole tables of fewer seeds; within a seed the last method
-    first, which in the suites costs most, so that short runs fill the gaps at the end.
+    Seed by seed, so that a sweep that is stopped early has complete tables of fewer seeds. Within a seed the last
+    method first, which is the most expensive one in the suites, so that short runs fill the gaps at the end.
     """
-    cells = list(cells)
-    place = {method: number for number, method in enumerate(dict.fromkeys(cell.method for cell in cells))}
-    return sorted(cells, key=lambda cell: (cell.seed, -place[cell.method]))
+    specs = list(specs)
+    index = {method: number for number, method in enumerate(dict.fromkeys(spec.method for spec in specs))}
+    return sorted(specs, key=lambda spec: (spec.seed, -index[spec.method]))
 
 
-def _cell(suite: Suite, game: str, method: str, seed: int, steps: int | None) -> Cell:
+def _make_spec(suite: Suite, game: str, method: str, seed: int, steps: int | None) -> RunSpec:
     config = suite.configure(game, method, seed)
-    name = plain_name(game, method, str(seed))
+    name = slug(game, method, str(seed))
     if isinstance(config, TrainConfig):
         config = replace(config, name=name, quiet=True, steps=config.steps if steps is None else steps)
-    return Cell(name, suite.kind, game, method, seed, to_json(config))
+    return RunSpec(name, suite.kind, game, method, seed, to_json(config))
 
 
 def _game(suite: Suite, name: str) -> str:
-    """The environment meant: of the suite by its id or the word in it that names it, else any that can be trained."""
+    """The id of an environment: one of the suite, by its id or plain name, else any that can be trained."""
     if name in suite.games:
         return name
     for game in suite.games:
@@ -203,6 +203,6 @@ def _game(suite: Suite, name: str) -> str:
         if plain.lower() == name.lower():
             return game
     if suite.kind != "train":
-        raise InputError(f"the suite {suite.name} has no {name!r}. {near_matches(name, suite.games)}")
+        raise InputError(f"the suite {suite.name} has no {name!r}. {did_you_mean(name, suite.games)}")
     family(name)  # raises, with a hint, where there is no such environment
     return name

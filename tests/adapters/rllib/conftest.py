@@ -1,4 +1,4 @@
-"""Ray listens on every interface, so it gets a token. It reads these variables at its import."""
+"""Ray listens on every network interface, so it gets a token. It reads these variables when imported."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""RLlib: what may reach the bonus beside ordinary episodes and names."""
+"""RLlib: unusual episodes and names."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def test_a_registered_name_reaches_learners_that_do_not_know_it(monkeypatch: Any
     monkeypatch.setitem(REWARDS, "reached", Reached)
     config = with_bonus(ppo(), "reached")
     monkeypatch.delitem(REWARDS, "reached")  # as in another process
-    assert isinstance(learner(config).bonus.hosted.reward, Reached)
-    assert isinstance(learner(with_bonus(ppo(), "rnd")).bonus.hosted.reward, type(mmrs.make("rnd", *spaces())))
+    assert isinstance(learner(config).bonus.reward_host.reward, Reached)
+    assert isinstance(learner(with_bonus(ppo(), "rnd")).bonus.reward_host.reward, type(mmrs.make("rnd", *spaces())))
 
 
 def spaces() -> tuple[Any, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 from collections.abc import Iterator
 from typing import Any
 
@@ -55,7 +56,7 @@ def test_weight_zero_changes_nothing() -> None:
     assert distance(plain, updated(with_bonus(ppo(), "rnd", weight=1.0), walks())) > 1e-4
 
 
-def test_constant_bonus_equals_environment_that_pays_it() -> None:
+def test_constant_bonus_equals_environment_that_returns_it() -> None:
     paid = updated(ppo(), walks(constant=0.75))
     bonus = updated(with_bonus(ppo(), Constant), walks(constant=0.25))
     assert distance(paid, bonus) <= 1e-5
@@ -85,7 +86,7 @@ def test_value_targets_are_those_of_the_bonus() -> None:
         at += length + 1
 
 
-def test_terminal_transition_is_paid_for_its_true_last_state() -> None:
+def test_the_last_bonus_is_that_of_the_true_last_state() -> None:
     built, episodes = learner(with_bonus(ppo(), Reached)), walks()
     for episode in episodes:
         episode.rewards.data.flags.writeable = False  # as it comes out of Ray's object store
@@ -140,6 +141,16 @@ def test_state_holds_reward_and_memory() -> None:
         np.testing.assert_array_equal(left.get_rewards(), right.get_rewards())
 
 
+def test_a_damaged_or_old_state_is_refused() -> None:
+    bonus = learner(with_bonus(ppo(), "rnd")).bonus
+    content, old = bytearray(bonus.get_state()["bytes"]), io.BytesIO()
+    content[len(content) // 2] ^= 1
+    torch.save({"reward": {}, "memory": {}}, old)
+    for wrong, reason in ((bytes(content), "damaged"), (old.getvalue(), r"written by torch\.save")):
+        with pytest.raises(InputError, match=rf"cannot be read.*{reason}"):
+            bonus.set_state({"bytes": wrong})
+
+
 def test_own_learner_class_is_kept() -> None:
     class Mine(PPOTorchLearner):
         pass
@@ -187,7 +198,7 @@ def states(algorithm: Any) -> list[Any]:
 def test_cluster(cluster: None, tmp_path: Any) -> None:
     """Two env runners and two learners: they train in step, lose a runner, go on, and come back from a checkpoint."""
     config = with_bonus(
-        ppo().environment("CartPole-v1")  # workers cannot import what stands beside this file
+        ppo().environment("CartPole-v1")  # workers cannot import modules of the tests
         .env_runners(num_env_runners=2, num_envs_per_env_runner=2)
         .learners(num_learners=2, num_gpus_per_learner=0)
         .fault_tolerance(restart_failed_env_runners=True),
@@ -199,7 +210,7 @@ def test_cluster(cluster: None, tmp_path: Any) -> None:
         for _ in range(2):
             result = algorithm.train()
         assert result["learners"]["mmrs"]["bonus"] > 0
-        updates = algorithm.learner_group.foreach_learner(lambda learner: learner.bonus.hosted.reward.updates)
+        updates = algorithm.learner_group.foreach_learner(lambda learner: learner.bonus.reward_host.reward.updates)
         assert [r.get() for r in updates] == [2, 2]
         check_in_step(algorithm)
 

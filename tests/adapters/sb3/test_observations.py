@@ -1,4 +1,4 @@
-"""Stable-Baselines3 under its other wrappers and buffers: each is served right or refused with the reason."""
+"""Stable-Baselines3 with its other wrappers and buffers: each is supported or refused with the reason."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def ppo(env: Any, callback: Any) -> Any:
     return PPO("MlpPolicy", env, n_steps=32, batch_size=32, n_epochs=1, seed=0, device="cpu").learn(64, callback)
 
 
-def test_original_observations_with_rewards_alone_normalised() -> None:
+def test_original_observations_with_only_rewards_normalized() -> None:
     """Under norm_obs=False the policy sees the originals, whatever other wrapper stands above."""
     callback = BonusCallback(Reached, observations="original")
     ppo(VecFrameStack(VecNormalize(lines(), norm_obs=False), 3), callback)
@@ -43,7 +43,7 @@ def test_a_wrapper_above_vec_normalize_hides_the_original_last_state() -> None:
     ppo(VecNormalize(VecFrameStack(lines(), 3)), BonusCallback(Reached, observations="original"))
 
 
-def test_the_extrinsic_reward_logged_holds_no_values() -> None:
+def test_the_logged_extrinsic_reward_includes_no_values() -> None:
     """At a time limit the buffer holds reward + value; an environment that pays 0.25 a step must read 0.25."""
     logged: list[dict[str, float]] = []
 
@@ -67,8 +67,8 @@ class Acted(IntrinsicReward):
 
 
 @pytest.mark.parametrize("when", ["sample", "store"])
-def test_box_actions_are_shown_as_the_environment_got_them(when: str) -> None:
-    """The replay buffer holds them scaled to -1 to 1; a reward made for the space is shown those of the space."""
+def test_the_bonus_sees_box_actions_as_the_environment_got_them(when: str) -> None:
+    """The replay buffer scales them to [-1, 1]; the reward gets them in the units of the action space."""
     env = lines(actions="box")
     env.action_space = spaces.Box(10.0, 20.0, (1,), np.float32)
     small = {"learning_starts": 20, "buffer_size": 200, "policy_kwargs": {"net_arch": [8]}, "device": "cpu"}
@@ -86,7 +86,7 @@ def test_a_buffer_that_forgets_last_states_is_refused() -> None:
         options = {"replay_buffer_kwargs": {"handle_timeout_termination": False}, "optimize_memory_usage": True}
         return DQN("MlpPolicy", lines(1), replay_buffer_class=BonusReplayBuffer, device="cpu", seed=0, **options)
 
-    with pytest.raises(InputError, match="forgets the last state"):
+    with pytest.raises(InputError, match="wrong state"):
         model().learn(20, callback=ReplayBonusCallback(Reached))
     stored = model().learn(120, callback=ReplayBonusCallback(Reached, when="store")).replay_buffer
     ended = stored.dones[:120, 0] > 0
@@ -106,13 +106,16 @@ def test_hindsight_replay_is_named() -> None:
         ReplayBonusCallback("rnd").init_callback(model)
 
 
-def test_files_that_do_not_fit_are_refused_in_words(tmp_path: Any) -> None:
+def test_damaged_and_wrong_files_are_refused(tmp_path: Any) -> None:
     callback = BonusCallback("rnd")
     ppo(lines(), callback).save(tmp_path / "model.zip")
     callback.save(tmp_path / "bonus")
-    (tmp_path / "half").write_bytes((tmp_path / "bonus").read_bytes()[:1000])
+    content = (tmp_path / "bonus").read_bytes()
+    middle = len(content) // 2
+    (tmp_path / "half").write_bytes(content[:middle])
+    (tmp_path / "flip").write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
     (tmp_path / "text").write_text("no bonus")
-    for name in ("model.zip", "half", "text"):
+    for name in ("model.zip", "half", "flip", "text"):
         with pytest.raises(InputError, match="cannot be read"):
             BonusCallback("rnd").load(tmp_path / name)
     other = BonusCallback("re3")
@@ -121,16 +124,17 @@ def test_files_that_do_not_fit_are_refused_in_words(tmp_path: Any) -> None:
         ppo(lines(), other)
 
 
-def test_a_file_that_holds_code_is_not_run(tmp_path: Any) -> None:
+def test_a_file_of_an_older_version_is_refused_and_its_code_is_not_run(tmp_path: Any) -> None:
     ran = tmp_path / "ran"
 
     class Evil:
         def __reduce__(self) -> Any:
             return ran.touch, ()
 
-    torch.save({"bonus": Evil()}, tmp_path / "evil")
-    with pytest.raises(InputError, match="more than tensors"):
-        BonusCallback("rnd").load(tmp_path / "evil")
+    for bonus in ({"weight": 1.0}, Evil()):
+        torch.save({"bonus": bonus}, tmp_path / "old")
+        with pytest.raises(InputError, match=r"written by torch\.save.*saved anew"):
+            BonusCallback("rnd").load(tmp_path / "old")
     assert not ran.exists()
 
 

@@ -61,7 +61,7 @@ def test_weight_zero_changes_nothing(algorithm: Any, when: str) -> None:
 
 @WHEN
 @ALGORITHMS
-def test_constant_bonus_equals_environment_that_pays_it(algorithm: Any, when: str) -> None:
+def test_constant_bonus_equals_environment_that_returns_it(algorithm: Any, when: str) -> None:
     paid = learn(algorithm, env=world(algorithm, pays=0.25, constant=0.5), buffer=None)
     bonus = learn(algorithm, ReplayBonusCallback(Constant, when=when), env=world(algorithm, pays=0.25))
     assert weight_distance(paid.policy, bonus.policy) <= 1e-5
@@ -86,7 +86,7 @@ def test_targets_see_exactly_the_bonus_of_the_true_last_state(when: str) -> None
     assert (samples.rewards.flatten()[ended] == 0.25 * 5).all()
 
 
-def test_relabelling_uses_the_reward_as_trained_now() -> None:
+def test_sampled_bonuses_use_the_reward_as_trained_by_then() -> None:
     callback = ReplayBonusCallback("rnd", train_every=32)
     model = learn(DQN, callback)
     callback._on_training_start()
@@ -109,11 +109,11 @@ def step_of_two(model: Any) -> tuple[np.ndarray, ...]:
     return obs, obs, np.zeros((2, 1), np.int64), np.zeros(2, np.float32), np.zeros(2, bool)
 
 
-def test_storing_threads_the_memory_of_episodes() -> None:
+def test_stored_bonuses_use_the_memory_of_their_episodes() -> None:
     """What was stored step by step is what the reward pays for the whole run at once."""
     env, callback = world(DQN, kind="discrete"), ReplayBonusCallback("jfi", when="store", train_every=10_000)
     model = learn(DQN, callback, env=env)
-    whole = callback._log.take()
+    whole = callback._step_buffer.take()
     paid, _ = callback.reward.compute(whole)
     stored = model.replay_buffer.rewards[: len(paid)]
     np.testing.assert_allclose(stored, paid.numpy(), atol=1e-7)
@@ -126,15 +126,15 @@ def test_an_environment_reset_from_outside_is_no_transition() -> None:
     callback = ReplayBonusCallback("jfi", when="store", train_every=10_000)
     model = make(DQN, world(DQN, kind="discrete"), train_freq=1)
     model.learn(2 * 3, callback=callback)  # three steps of two environments: they are anywhere but in cell 2
-    assert callback.hosted.running.all()
+    assert callback.reward_host.running.all()
     model.learn(2, callback=callback)  # resets to cell 2
-    assert callback.hosted.memory["counts"].sum(1).tolist() == [2, 2]  # the start and one step
-    rollout = callback._log.take()
+    assert callback.reward_host.memory["counts"].sum(1).tolist() == [2, 2]  # the start and one step
+    rollout = callback._step_buffer.take()
     assert rollout.truncated.tolist() == [[False] * 2, [False] * 2, [True] * 2, [False] * 2]
     assert (rollout.final_obs != 2).all()
 
 
-def test_trained_every_so_many_steps() -> None:
+def test_trained_at_the_interval() -> None:
     callback = ReplayBonusCallback("rnd", train_every=40)
     learn(DQN, callback, steps=200)
     assert callback.reward.updates == 5
@@ -152,10 +152,10 @@ def test_vec_normalize(which: str) -> None:
     model = learn(DQN, callback, env=env())
     callback._on_training_start()
     seed_numpy(0)
-    normalised, vec = model.replay_buffer.sample(200, env=model.get_env()), model.get_env()
+    normalized, vec = model.replay_buffer.sample(200, env=model.get_env()), model.get_env()
     extrinsic = vec.normalize_reward(np.ones(1))[0]
-    bonus = normalised.rewards - extrinsic
-    seen = normalised.next_observations.numpy()
+    bonus = normalized.rewards - extrinsic
+    seen = normalized.next_observations.numpy()
     seen = seen if which == "policy" else vec.unnormalize_obs(seen)
     np.testing.assert_allclose(bonus.numpy()[:, 0], seen[:, 0], atol=1e-4)
 

@@ -91,7 +91,7 @@ def test_weight_zero_changes_nothing_with_any_reward(name: str) -> None:
 
 
 @ALGORITHMS
-def test_constant_bonus_equals_environment_that_pays_it(algorithm: Any) -> None:
+def test_constant_bonus_equals_environment_that_returns_it(algorithm: Any) -> None:
     # 0.3 is no float32 number and values are arbitrary: rounding in another order would show.
     paid = learn(algorithm, env=DummyVecEnv([partial(line, pays=0.3, constant=0.5)] * 2))
     bonus = learn(algorithm, BonusCallback(Constant, weight=1.0), env=DummyVecEnv([partial(line, pays=0.3)] * 2))
@@ -131,7 +131,7 @@ def test_advantages_are_those_of_the_bonus(algorithm: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["box", "discrete"])
-def test_terminal_transition_is_paid_for_its_true_last_state(kind: str) -> None:
+def test_the_last_bonus_is_that_of_the_true_last_state(kind: str) -> None:
     spy = Spy()
     learn(PPO, [BonusCallback(Reached), spy], env=DummyVecEnv([partial(line, kind)] * 2))
     ends = np.concatenate([kept["dones"] for kept in spy.rollouts]) > 0
@@ -160,19 +160,19 @@ def test_memory_runs_through_rollouts_and_episodes() -> None:
         final_obs=torch.cat([r.final_obs for r in seen]),
     )
     _, memory = callback.reward.compute(whole)
-    assert torch.equal(callback.hosted.memory["counts"], memory["counts"])
-    assert callback.hosted.memory["counts"].sum() > 2
+    assert torch.equal(callback.reward_host.memory["counts"], memory["counts"])
+    assert callback.reward_host.memory["counts"].sum() > 2
 
 
 def test_second_learn_starts_new_episodes() -> None:
     callback = BonusCallback("jfi")
     model = make(A2C, DummyVecEnv([partial(line, "discrete")] * 2), n_steps=5)
     model.learn(10, callback=callback)
-    assert not callback.hosted.memory["fresh"].any()
+    assert not callback.reward_host.memory["starts_episode"].any()
     callback.init_callback(model)
     model._setup_learn(10, None)
     callback.on_training_start({}, {})
-    assert callback.hosted.memory["fresh"].all()
+    assert callback.reward_host.memory["starts_episode"].all()
 
 
 @pytest.mark.parametrize(("which", "top"), [("policy", 4.0), ("original", 5.0)])
@@ -261,7 +261,7 @@ def test_save_load_learn_continues_as_if_never_stopped(name: str, tmp_path: Any)
     assert same_weights(model.policy, second.policy)
     assert callback.reward.updates == resumed.reward.updates == 4
     flat = torch.utils._pytree.tree_leaves
-    for one, other in zip(flat(callback.hosted.state_dict()), flat(resumed.hosted.state_dict()), strict=True):
+    for one, other in zip(flat(callback.reward_host.state_dict()), flat(resumed.reward_host.state_dict()), strict=True):
         assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
 
     forgot = PPO.load(tmp_path / "model", env=untouched, device="cpu", force_reset=False)

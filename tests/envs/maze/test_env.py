@@ -9,7 +9,7 @@ from gymnasium.utils.env_checker import check_env
 
 import mmrs.envs  # noqa: F401  registers
 from mmrs.envs.maze.maze import Maze, generate
-from mmrs.envs.maze.render import AGENT, GOAL_COLOUR, PORTAL_COLOURS, START_COLOUR, WALL
+from mmrs.envs.maze.render import AGENT, GOAL_COLOR, PORTAL_COLORS, START_COLOR, WALL
 from mmrs.errors import InputError
 
 N, S, E, W = range(4)
@@ -26,7 +26,7 @@ def shortest_path(maze):
     came = {0: None}
     queue = [0]
     for state in queue:
-        for action, other in enumerate(maze.nxt[state].tolist()):
+        for action, other in enumerate(maze.next_state[state].tolist()):
             if other not in came:
                 came[other] = (state, action)
                 queue.append(other)
@@ -50,7 +50,7 @@ def test_rewards_are_those_of_gym_maze(goal):
     assert not truncated
 
 
-def test_an_episode_is_cut_off_after_ten_times_the_cells():
+def test_an_episode_is_truncated_after_ten_times_the_cells():
     env = gym.make("mmrs/Maze2D-v0", size=3, goal="inert")
     env.reset(seed=0)
     flags = [env.step(N)[3] for _ in range(90)]
@@ -62,7 +62,7 @@ def test_an_episode_is_cut_off_after_ten_times_the_cells():
     assert [short.step(N)[3] for _ in range(2)] == [False, True]
 
 
-def test_reaching_the_goal_on_the_last_step_is_an_end_and_no_cut():
+def test_reaching_the_goal_on_the_last_step_is_terminated_not_truncated():
     maze = generate(4, "perfect", 0, "terminal")
     path = shortest_path(maze)
     env = gym.make("mmrs/Maze2D-v0", maze=maze, time_limit=len(path))
@@ -80,7 +80,7 @@ def test_the_maze_stays_and_the_walk_follows_its_table(tmp_path):
         state, _ = env.reset(seed=1)
         rng = np.random.default_rng(0)
         for action in rng.integers(0, 4, 60):
-            expected = maze.nxt[state, action]
+            expected = maze.next_state[state, action]
             state = env.step(action)[0]
             assert state == expected
         assert env.unwrapped.visits.sum() == 61
@@ -121,30 +121,30 @@ def test_pixels_show_walls_portals_goal_agent_and_visits():
     maze = generate(6, "plus", 0)
     env = gym.make("mmrs/Maze2D-v0", maze=maze, goal="inert", render_mode="rgb_array")
     env.reset(seed=0)
-    open_way = next(action for action in range(4) if maze.nxt[0, action] != 0)
+    open_way = next(action for action in range(4) if maze.next_state[0, action] != 0)
     env.step(open_way)
     picture = env.render()
     side = picture.shape[0] // 6
 
-    def centre(cell):
+    def center(cell):
         row, column = divmod(int(cell), 6)
         return tuple(picture[row * side + side // 2, column * side + side // 2].tolist())
 
-    agent = int(maze.nxt[0, open_way])
-    assert centre(0) == START_COLOUR
-    assert centre(35) == GOAL_COLOUR
-    assert centre(agent) == AGENT
+    agent = int(maze.next_state[0, open_way])
+    assert center(0) == START_COLOR
+    assert center(35) == GOAL_COLOR
+    assert center(agent) == AGENT
     free = [cell for cell in maze.portals[1].tolist() if cell != agent]
-    assert all(centre(cell) == PORTAL_COLOURS[1] for cell in free)
+    assert all(center(cell) == PORTAL_COLORS[1] for cell in free)
     for cell in range(36):
         row, column = divmod(cell, 6)
         edge = picture[row * side + side // 2, column * side + side - 1]
         assert (tuple(edge.tolist()) == WALL) == maze.walls[cell, E]
     unseen = next(c for c in range(1, 35) if not env.unwrapped.visits[c] and c not in maze.portals)
-    assert centre(unseen) == (255, 255, 255)
+    assert center(unseen) == (255, 255, 255)
     env.unwrapped.visits[unseen] = 9
     picture = env.render()
-    red, green, _ = centre(unseen)
+    red, green, _ = center(unseen)
     assert red > 180
     assert green < 60
 
@@ -194,7 +194,7 @@ def test_gridworld_has_no_walls_inside():
 
 @pytest.mark.parametrize("name", ["mmrs/Maze2D-v0", "mmrs/GridWorld-v0"])
 @pytest.mark.parametrize("action", [-1, 4, 7, 1.5, "N", None])
-def test_an_action_that_is_none_is_refused_with_the_range_and_moves_nobody(name, action):
+def test_an_invalid_action_is_refused_with_the_range_and_changes_nothing(name, action):
     env = gym.make(name, size=4).unwrapped
     env.reset(seed=0)
     with pytest.raises(InputError, match=f"from 0 to 3.*not {action!r}"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mmrs.envs.maze.maze import KINDS, Maze, build, generate, generate_many, unreachable_rate
-from mmrs.errors import InputError
+from mmrs.errors import InputError, StorageError
 
 SEEDS = np.arange(20_000, dtype=np.uint64)
 
@@ -42,7 +42,7 @@ def test_every_cell_can_be_reached_and_both_builders_agree(kind, goal, size):
         maze = generate(size, kind, seed, goal)
         assert maze.reachable(goal).all()
         # `build` makes the table from walls and portals on its own, in numpy.
-        np.testing.assert_array_equal(maze.nxt, batch.nxt[seed])
+        np.testing.assert_array_equal(maze.next_state, batch.next_state[seed])
     if goal == "terminal" and size > 2:
         assert (batch.draws > 1).any()
 
@@ -64,20 +64,20 @@ def test_a_portal_is_left_on_its_other_side():
         ways_in = [(here - step, d) for d, step in steps.items() if not maze.walls[here, d ^ 1] and here - step >= 0]
         assert ways_in
         for cell, direction in ways_in:
-            assert maze.nxt[cell, direction] == there
+            assert maze.next_state[cell, direction] == there
 
 
 def test_a_bump_stays_in_place():
     maze = generate(8, "plus", 1)
     for state in range(maze.states):
         for direction in range(4):
-            assert (maze.nxt[state, direction] == state) == bool(maze.walls[state, direction])
+            assert (maze.next_state[state, direction] == state) == bool(maze.walls[state, direction])
 
 
 def test_a_seed_names_a_maze():
     first, again, other = generate(10, "plus", 7), generate(10, "plus", 7), generate(10, "plus", 8)
-    np.testing.assert_array_equal(first.nxt, again.nxt)
-    assert (first.nxt != other.nxt).any()
+    np.testing.assert_array_equal(first.next_state, again.next_state)
+    assert (first.next_state != other.next_state).any()
 
 
 def test_a_maze_survives_its_file(tmp_path):
@@ -85,7 +85,7 @@ def test_a_maze_survives_its_file(tmp_path):
     maze.save(tmp_path / "maze.json")
     loaded = Maze.load(tmp_path / "maze.json")
     assert (loaded.size, loaded.kind, loaded.seed) == (7, "plus", 2)
-    for name in ("walls", "portals", "nxt"):
+    for name in ("walls", "portals", "next_state"):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(maze, name))
     assert [path.name for path in tmp_path.iterdir()] == ["maze.json"]
 
@@ -135,12 +135,12 @@ def test_files_that_are_no_text_or_not_there_are_refused(tmp_path):
         path.write_bytes(content)
         with pytest.raises(InputError, match="not JSON"):
             Maze.load(path)
-    with pytest.raises(InputError, match="Cannot write"):
+    with pytest.raises(StorageError, match="cannot write"):
         generate(3).save(path / "below" / "maze.json")
 
 
 @pytest.mark.parametrize("size", [1, 0, -3, 2.5, True, "5", 1001])
-def test_sizes_that_are_no_mazes_are_refused(size):
+def test_invalid_sizes_are_refused(size):
     with pytest.raises(InputError, match="from 2 to 1000"):
         generate(size)
 
@@ -192,6 +192,6 @@ def test_building_a_maze_leaves_the_callers_arrays_alone():
 
 def test_a_maze_that_cannot_be_saved_leaves_nothing_behind(tmp_path):
     (tmp_path / "taken").mkdir()
-    with pytest.raises(InputError, match="Cannot write"):
+    with pytest.raises(StorageError, match="cannot write"):
         generate(3).save(tmp_path / "taken")
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]

@@ -1,4 +1,4 @@
-"""The room worlds: rules and counts of the reference, and the compiled worlds step for step the same."""
+"""The room worlds: rules and counts of the reference, and the compiled worlds equal to it step for step."""
 
 import gymnasium as gym
 import numpy as np
@@ -15,13 +15,13 @@ from mmrs.envs.rooms.maps import (
     WALL,
     WORLDS,
     Stream,
-    enter,
     key_rooms,
+    move,
     multi_rooms,
     reachable,
     reachable_states,
 )
-from mmrs.envs.rooms.render import AGENT_COLOUR, BLOCK, GOAL_COLOUR, KEY_COLOUR, WALL_COLOUR
+from mmrs.envs.rooms.render import AGENT_COLOR, BLOCK, GOAL_COLOR, KEY_COLOR, WALL_COLOR
 from mmrs.errors import InputError
 from mmrs.spaces import observation_spec
 
@@ -37,7 +37,7 @@ def shortest_path(grid):
         if grid[state[0]] == GOAL:
             break
         for action in range(4):
-            other = enter(grid, *state, action)
+            other = move(grid, *state, action)
             if other not in came:
                 came[other] = (state, action)
                 queue.append(other)
@@ -94,7 +94,7 @@ def test_the_door_is_shut_without_the_key():
     assert obs.argmax() == 6 * 13 + 8
 
 
-def test_an_episode_is_cut_after_200_steps_and_counts_start_again_though_life_goes_on():
+def test_an_episode_is_truncated_after_200_steps_and_visits_are_kept():
     env = gym.make("mmrs/KeyRooms-v0").unwrapped
     env.reset(seed=0)
     flags = [env.step([E, W][i % 2])[3] for i in range(200)]
@@ -170,7 +170,7 @@ def test_compiled_worlds_equal_the_reference_step_for_step(name, kind, mode):
     assert ends[1] > 1
 
 
-def test_what_a_step_returned_is_never_touched_again():
+def test_what_a_step_returned_is_never_overwritten():
     env = gym.make_vec("mmrs/KeyRooms-v0", num_envs=2, autoreset_mode="SameStep")
     env.reset(seed=0)
     for _ in range(199):
@@ -194,7 +194,7 @@ def test_what_a_step_returned_may_be_written_to():
 
 
 @pytest.mark.parametrize("actions", [[0, 4], [-1, 0], [0], [[0, 1]], [0.0, 1.0]])
-def test_actions_that_are_none_are_refused_and_move_nobody(actions):
+def test_invalid_actions_are_refused_and_change_nothing(actions):
     env = gym.make_vec("mmrs/KeyRooms-v0", num_envs=2)
     with pytest.raises(InputError, match="reset"):
         env.step(np.array([0, 0]))
@@ -225,7 +225,7 @@ def test_pictures_show_walls_goal_key_and_agent_alike_in_both(name):
     picture = single.render()
     assert np.array_equal(picture, many.render()[0])
     assert picture.dtype == np.uint8
-    colours = {tuple(c) for c in picture[BLOCK // 2 :: BLOCK, BLOCK // 2 :: BLOCK].reshape(-1, 3).tolist()}
-    assert {WALL_COLOUR, AGENT_COLOUR} <= colours
+    colors = {tuple(c) for c in picture[BLOCK // 2 :: BLOCK, BLOCK // 2 :: BLOCK].reshape(-1, 3).tolist()}
+    assert {WALL_COLOR, AGENT_COLOR} <= colors
     if name != "MultiRooms":
-        assert {KEY_COLOUR, GOAL_COLOUR} <= colours
+        assert {KEY_COLOR, GOAL_COLOR} <= colors

@@ -1,4 +1,4 @@
-"""The room worlds as training environments: true last states, what episodes report, exact restore without replay."""
+"""The room worlds as training environments: true last states, reports of episodes, exact restore without replay."""
 
 import gymnasium as gym
 import numpy as np
@@ -25,7 +25,7 @@ def assert_same_steps(a, b):
 
 @pytest.mark.parametrize("kind", ["features", "image"])
 @pytest.mark.parametrize("name", IDS)
-def test_restored_environments_go_on_as_if_never_stopped(name, kind):
+def test_restored_environments_continue_as_if_never_stopped(name, kind):
     assert family(name) == "rooms"
     envs = make_envs(name, 3, obs_type=kind)
     envs.reset(7)
@@ -42,7 +42,7 @@ def test_restored_environments_go_on_as_if_never_stopped(name, kind):
         make_envs(next(i for i in IDS if i != name), 3).restore(state)
 
 
-def test_two_halves_go_the_way_of_the_whole_and_seeds_differ():
+def test_two_halves_step_like_the_whole_and_seeds_differ():
     whole, first, second = (make_envs("mmrs/MultiRooms-v0", n, first_index=i) for n, i in ((4, 0), (2, 0), (2, 2)))
     obs = whole.reset(1)
     assert np.array_equal(obs, np.concatenate([first.reset(1), second.reset(1)]))
@@ -62,7 +62,7 @@ def test_an_episode_reports_its_return_its_states_and_the_coverage_of_all():
     last = steps[-1]
     assert last.truncated.all()
     assert last.episodes.game_lengths == [200, 200]
-    assert last.episodes.game_returns == last.episodes.life_returns == [0.0, 0.0]
+    assert last.episodes.game_returns == last.episodes.episode_returns == [0.0, 0.0]
     assert [info["states"] for info in last.episodes.infos] == [10.0, 2.0]
     assert last.episodes.infos[0]["coverage"] == pytest.approx(11 / 166)
     assert last.final_obs[0].argmax() == 2 * 13 + 11
@@ -79,7 +79,7 @@ def test_misuse_is_refused():
     envs.send(np.zeros(2, int))
     with pytest.raises(InputError, match="recv"):
         envs.send(np.zeros(2, int))
-    with pytest.raises(InputError, match="no room world"):
+    with pytest.raises(InputError, match="not a room world"):
         make_envs("CartPole-v1", 2, obs_type="image")
     assert envs.recv().obs.shape == (2, 169)
     assert envs.render().shape[2] == 3

@@ -101,15 +101,15 @@ def test_lemma_2_as_written_is_false_for_few_states(result):
     assert by_states[2].violations["0.05"] == pytest.approx(0.158, abs=0.002)
     assert by_states[16].violations["0.05"] < 0.05
     assert by_states[16].violations["0.001"] > 0.001
-    assert by_states[2].spread == pytest.approx(0.956, abs=0.001)
+    assert by_states[2].std == pytest.approx(0.956, abs=0.001)
 
 
 def test_exact_violation_agrees_with_simulation():
-    p, _ = sim.worst_two_level(3)
+    p, _ = sim.worst_two_point_law(3)
     visits = np.random.default_rng(1).binomial(500, p, size=100_000)
     error = np.abs(visits / 500 - p) * abs(math.log(2 * p / (1 - p)))
     share = np.mean(error > math.log(3) * math.sqrt(math.log(2 / 0.05) / 1000))
-    assert sim.violation_as_written(3, 500, 0.05) == pytest.approx(share, abs=0.004)
+    assert sim.literal_lemma2_violation(3, 500, 0.05) == pytest.approx(share, abs=0.004)
 
 
 def test_rate_is_the_square_root_unless_the_law_is_uniform(result):
@@ -127,9 +127,9 @@ def test_fairness_of_a_short_record_is_biased_as_the_formula_says(result):
 
 @pytest.mark.parametrize("kind", ["perfect", "plus"])
 def test_stationary_law_is_left_alone_by_a_step(kind):
-    nxt = generate_many(6, kind, np.arange(5, dtype=np.uint64)).nxt
-    laws = sim.stationary(nxt)
-    for table, law in zip(nxt, laws, strict=True):
+    next_state = generate_many(6, kind, np.arange(5, dtype=np.uint64)).next_state
+    laws = sim.stationary_law(next_state)
+    for table, law in zip(next_state, laws, strict=True):
         moved = np.zeros_like(law)
         np.add.at(moved, table.ravel(), np.repeat(law / 4, 4))
         np.testing.assert_allclose(moved, law, atol=1e-12)

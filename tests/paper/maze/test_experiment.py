@@ -15,8 +15,8 @@ from mmrs.paper.maze import experiment
 from mmrs.paper.maze.experiment import MazeConfig, check, maze, run
 from mmrs.paper.maze.options import METHODS, walk_options
 from mmrs.paper.maze.results import trace
-from mmrs.paper.maze.summary import why_slower
 from mmrs.paper.maze.table import notes, show
+from mmrs.paper.maze.text import why_slower
 from mmrs.stats import mean_interval, ratio_interval
 
 ACCEPTANCE = {  # kind, size: least lower end of the ratio's interval, largest mean of JFI
@@ -37,19 +37,19 @@ def hundred():
 @pytest.mark.parametrize(("kind", "size"), ACCEPTANCE)
 def test_jfi_covers_mazes_sooner(hundred, kind, size):
     least, largest = ACCEPTANCE[kind, size]
-    cell = hundred.cell(kind, size, "jfi")
-    assert cell.ratio_low >= least
-    assert cell.mean <= largest
-    assert (cell.censored, cell.covered, cell.verdict, cell.reason) == (0, 1.0, "faster", "")
+    row = hundred.row(kind, size, "jfi")
+    assert row.ratio_low >= least
+    assert row.mean <= largest
+    assert (row.censored, row.covered, row.verdict, row.reason) == (0, 1.0, "faster", "")
 
 
 @pytest.mark.parametrize("first_seed", [1000, 2000])
 def test_so_it_does_on_mazes_nobody_looked_at(first_seed):
     result = run(MazeConfig(mazes=100, first_seed=first_seed))
     for (kind, size), (least, largest) in ACCEPTANCE.items():
-        cell = result.cell(kind, size, "jfi")
-        assert cell.ratio_low >= least
-        assert cell.mean <= largest
+        row = result.row(kind, size, "jfi")
+        assert row.ratio_low >= least
+        assert row.mean <= largest
 
 
 @pytest.mark.parametrize(
@@ -57,56 +57,56 @@ def test_so_it_does_on_mazes_nobody_looked_at(first_seed):
     [(20, {"gamma_g": 0.99}, 0.95, "gamma_g 0.99 < 1"), (10, {"lambda_g": 1.0}, 0.5, "above the step cost")],
 )
 def test_negative_controls_lose_and_say_why(size, options, below, reason):
-    cell = run(MazeConfig(mazes=100, sizes=(size,), kinds=("plus",), **options)).cell("plus", size, "jfi")
-    assert cell.ratio < below
-    assert cell.verdict == "slower"
-    assert reason in cell.reason
+    row = run(MazeConfig(mazes=100, sizes=(size,), kinds=("plus",), **options)).row("plus", size, "jfi")
+    assert row.ratio < below
+    assert row.verdict == "slower"
+    assert reason in row.reason
 
 
 def test_on_three_by_three_there_is_next_to_nothing_to_gain():
-    cell = run(MazeConfig(mazes=300, sizes=(3,), kinds=("plus",))).cell("plus", 3, "jfi")
-    assert 0.9 < cell.ratio < 1.2
+    row = run(MazeConfig(mazes=300, sizes=(3,), kinds=("plus",))).row("plus", 3, "jfi")
+    assert 0.9 < row.ratio < 1.2
 
 
 @pytest.mark.parametrize("method", ["jfi", "count_bonus"])
 def test_a_billionth_of_the_weight_does_as_well_so_the_gain_is_tie_breaking(method, hundred):
     tiny = run(MazeConfig(mazes=100, sizes=(10,), methods=(method,), lambda_g=1e-9))
     for kind in ("plus", "perfect"):
-        assert tiny.cell(kind, 10, method).mean < 1.05 * hundred.cell(kind, 10, "jfi").mean
+        assert tiny.row(kind, 10, method).mean < 1.05 * hundred.row(kind, 10, "jfi").mean
 
 
 def test_simple_alternatives_help_too_and_a_random_walk_does_not():
     result = run(MazeConfig(mazes=100, sizes=(10,), kinds=("perfect",), methods=METHODS))
-    ratios = {cell.method: cell.ratio for cell in result.cells}
+    ratios = {row.method: row.ratio for row in result.rows}
     assert ratios.pop("vanilla") is None
     assert ratios.pop("random_walk") < 0.2
     assert all(ratio > 1.2 for ratio in ratios.values())
-    assert result.cell("perfect", 10, "random_walk").censored > 10
+    assert result.row("perfect", 10, "random_walk").censored > 10
 
 
 def test_the_literal_protocol_measures_lock_in():
     """Many vanilla runs never finish; the mean is whatever the cap is."""
     result = run(MazeConfig(mazes=100, sizes=(5,), protocol="literal"))
-    vanilla = result.cell("plus", 5, "vanilla")
+    vanilla = result.row("plus", 5, "vanilla")
     assert 10 < vanilla.censored < 40
     assert vanilla.mean > 10 * vanilla.median
     assert 0.9 < vanilla.covered < 1
     assert max(vanilla.steps) == vanilla.cap == 25_000
     assert 0.3 < result.unreachable["perfect 5"] < 0.6
-    shorter = run(MazeConfig(mazes=100, sizes=(5,), protocol="literal", step_cap=100)).cell("plus", 5, "vanilla")
+    shorter = run(MazeConfig(mazes=100, sizes=(5,), protocol="literal", step_cap=100)).row("plus", 5, "vanilla")
     assert shorter.mean < vanilla.mean / 3
 
 
-def test_numbers_of_a_cell_are_those_of_its_steps(hundred):
-    cell, vanilla = hundred.cell("plus", 10, "jfi"), hundred.cell("plus", 10, "vanilla")
-    steps, base = np.array(cell.steps), np.array(vanilla.steps)
-    assert (cell.mean, cell.median) == (steps.mean(), np.median(steps))
-    assert cell.ratio == base.mean() / steps.mean()
-    assert cell.wins == (steps < base).mean()
+def test_statistics_of_a_row_are_those_of_its_steps(hundred):
+    row, vanilla = hundred.row("plus", 10, "jfi"), hundred.row("plus", 10, "vanilla")
+    steps, base = np.array(row.steps), np.array(vanilla.steps)
+    assert (row.mean, row.median) == (steps.mean(), np.median(steps))
+    assert row.ratio == base.mean() / steps.mean()
+    assert row.wins == (steps < base).mean()
     assert (vanilla.ratio, vanilla.verdict) == (None, "baseline")
-    assert (cell.mean_low, cell.mean_high) == mean_interval(steps)
-    assert (cell.ratio_low, cell.ratio_high) == ratio_interval(base, steps)
-    assert hundred.env_steps == sum(sum(c.steps) for c in hundred.cells)
+    assert (row.mean_low, row.mean_high) == mean_interval(steps)
+    assert (row.ratio_low, row.ratio_high) == ratio_interval(base, steps)
+    assert hundred.env_steps == sum(sum(c.steps) for c in hundred.rows)
 
 
 def test_the_bootstrap_is_the_percentile_bootstrap():
@@ -131,7 +131,7 @@ def test_large_samples_are_resampled_in_blocks(monkeypatch):
 def test_blocks_of_mazes_change_nothing(hundred, monkeypatch):
     monkeypatch.setattr(experiment, "_blocks", lambda config, size: np.array_split(np.arange(100, dtype=np.uint64), 7))
     again = run(MazeConfig(mazes=100, sizes=(10,), kinds=("plus",)))
-    assert again.cell("plus", 10, "jfi").steps == hundred.cell("plus", 10, "jfi").steps
+    assert again.row("plus", 10, "jfi").steps == hundred.row("plus", 10, "jfi").steps
 
 
 def test_a_trace_is_the_walk_of_the_experiment(hundred):
@@ -139,14 +139,14 @@ def test_a_trace_is_the_walk_of_the_experiment(hundred):
     assert [one.method for one in walks.runs] == ["vanilla", "jfi"]
     known = generate(10, "perfect", 7)
     for one in walks.runs:
-        assert one.steps_to_coverage == one.steps == hundred.cell("perfect", 10, one.method).steps[7]
+        assert one.steps_to_coverage == one.steps == hundred.row("perfect", 10, one.method).steps[7]
         assert len(one.states) == one.steps + len(one.resets)
         assert set(one.states) == set(range(100))
         assert one.states.count(one.states[-1]) == 1  # it stops at the last cell's first visit
         starts = set(one.resets)
         for i in range(1, len(one.states)):
             here, there = one.states[i - 1], one.states[i]
-            assert (there == 0) if i in starts else (there in known.nxt[here])
+            assert (there == 0) if i in starts else (there in known.next_state[here])
     assert walks.walls == tuple(map(tuple, known.walls.tolist()))
     plain = json.loads(json.dumps(walks.to_dict()))
     assert (plain["goal"], plain["runs"][1]["options"]["gamma"]) == (99, 0.99)
@@ -175,11 +175,11 @@ def test_the_page_shows_the_walks_of_the_run_whatever_its_options(tmp_path, monk
         result, sample = run(config), drawn.pop()
         goal = "terminal" if config.protocol == "literal" else "inert"
         assert sample.walls == tuple(map(tuple, generate(6, "plus", seed, goal).walls.tolist()))
-        assert [one.method for one in sample.runs] == [cell.method for cell in result.cells]
-        for one, cell in zip(sample.runs, result.cells, strict=True):
-            assert one.steps == cell.steps[0]
-            assert (one.steps_to_coverage is None) == bool(cell.censored)
-            wanted = reference.walk(generate(6, "plus", seed, goal).nxt.tolist(), one.options, seed)
+        assert [one.method for one in sample.runs] == [row.method for row in result.rows]
+        for one, row in zip(sample.runs, result.rows, strict=True):
+            assert one.steps == row.steps[0]
+            assert (one.steps_to_coverage is None) == bool(row.censored)
+            wanted = reference.walk(generate(6, "plus", seed, goal).next_state.tolist(), one.options, seed)
             assert one.states == tuple(wanted.states)
 
 
@@ -193,17 +193,17 @@ def test_a_trace_can_be_cut_short_and_refuses_nonsense():
             trace(**({"size": 10, "kind": "plus", "seed": 0, "walks": [jfi]} | change))
 
 
-def test_the_command_writes_its_numbers_and_prints_them(tmp_path, capsys):
+def test_the_command_writes_its_results_and_prints_them(tmp_path, capsys):
     config = MazeConfig(sizes=(5,), kinds=("plus",), mazes=50, lambda_g=2.0, methods=("jfi",), out=tmp_path / "new")
     maze(config)
     written = json.loads((tmp_path / "new" / "maze.json").read_text())
     result = run(config)
     assert written["cells"] == json.loads(json.dumps(result.to_dict()))["cells"]
-    assert [cell["method"] for cell in written["cells"]] == ["vanilla", "jfi"]
+    assert [row["method"] for row in written["cells"]] == ["vanilla", "jfi"]
     assert written["config"]["lambda_g"] == 2.0
     printed = capsys.readouterr().out
-    for cell in result.cells:
-        assert f"{cell.mean:.0f} [{cell.mean_low:.0f}, {cell.mean_high:.0f}]" in printed
+    for row in result.rows:
+        assert f"{row.mean:.0f} [{row.mean_low:.0f}, {row.mean_high:.0f}]" in printed
     assert "jfi loses on plus 5: weight 2 is above the step cost" in printed
     names = {"maze.json", "maze.html", "maze.png", "maze.svg"}
     assert {path.name for path in (tmp_path / "new").iterdir()} == names
@@ -220,7 +220,7 @@ def test_without_the_extra_for_pictures_the_numbers_are_still_written(tmp_path, 
 def test_capped_means_are_marked_as_lower_bounds():
     console = Console(record=True, width=60, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
     result = run(MazeConfig(sizes=(5,), kinds=("perfect",), mazes=20, step_cap=2))
-    assert result.cell("perfect", 5, "vanilla").censored == 20
+    assert result.row("perfect", 5, "vanilla").censored == 20
     show(result, console)
     printed = " ".join(console.export_text().split())
     assert "enter the mean at the cap: it is a lower bound" in printed
@@ -232,11 +232,11 @@ def test_capped_means_are_marked_as_lower_bounds():
     [(3, 0, "ratio is a lower bound"), (0, 2, "ratio is an upper bound"), (3, 2, "ratio is no bound"), (0, 0, None)],
 )
 def test_a_ratio_of_capped_means_is_called_what_it_is(hundred, vanilla, jfi, meaning):
-    cells = [hundred.cell("plus", 5, "vanilla"), hundred.cell("plus", 5, "jfi")]
-    capped = [replace(cell, censored=number) for cell, number in zip(cells, (vanilla, jfi), strict=True)]
-    said = [line for line in notes(replace(hundred, cells=tuple(capped))) if line.startswith("ratio is")]
-    assert len(said) == (meaning is not None)
-    assert all(line.startswith(meaning) and line.endswith("jfi on plus 5.") for line in said)
+    rows = [hundred.row("plus", 5, "vanilla"), hundred.row("plus", 5, "jfi")]
+    capped = [replace(row, censored=number) for row, number in zip(rows, (vanilla, jfi), strict=True)]
+    notes_ = [line for line in notes(replace(hundred, rows=tuple(capped))) if line.startswith("ratio is")]
+    assert len(notes_) == (meaning is not None)
+    assert all(line.startswith(meaning) and line.endswith("jfi on plus 5.") for line in notes_)
 
 
 @pytest.mark.parametrize(

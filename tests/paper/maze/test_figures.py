@@ -7,25 +7,25 @@ import pytest
 from mmrs.errors import InputError, MissingExtraError
 from mmrs.paper.maze.figures import draw_bars, draw_maze, draw_maze_figure
 from mmrs.paper.maze.options import walk_options
-from mmrs.paper.maze.results import MazeCell, MazeResult, trace
+from mmrs.paper.maze.results import MazeResult, MazeRow, trace
 from mmrs.report.rendering import new_figure
 
 
-def cell(kind, size, method, mean, censored=0):
+def row(kind, size, method, mean, censored=0):
     rest = {"ratio": None, "ratio_low": None, "ratio_high": None, "wins": None, "verdict": "baseline", "reason": ""}
     interval = {"mean": mean, "mean_low": 0.9 * mean, "mean_high": 1.2 * mean, "median": mean}
-    return MazeCell(
+    return MazeRow(
         kind, size, method, mazes=10, censored=censored, covered=1.0, cap=10**6, steps=(1,), **interval, **rest
     )
 
 
-CELLS = tuple(
-    cell(kind, size, method, 10.0 * size * size / (1 + place), censored=place)
+ROWS = tuple(
+    row(kind, size, method, 10.0 * size * size / (1 + index), censored=index)
     for kind in ("plus", "perfect")
     for size in (5, 20)
-    for place, method in enumerate(("vanilla", "jfi"))
+    for index, method in enumerate(("vanilla", "jfi"))
 )
-RESULT = MazeResult("coverage", {}, CELLS, {}, 1.0, 1)
+RESULT = MazeResult("coverage", {}, ROWS, {}, 1.0, 1)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_figure_is_written_as_png_and_svg(walked, tmp_path):
 
 def test_bars_stand_at_the_means_with_their_intervals():
     axes = new_figure(3, 3).add_subplot()
-    draw_bars(axes, CELLS[:4])
+    draw_bars(axes, ROWS[:4])
     heights = {
         bars.get_label(): [bar.get_height() for bar in bars] for bars in axes.containers if bars.get_label()[0] == "Q"
     }
@@ -66,7 +66,7 @@ def test_maze_panel_draws_every_wall_and_both_ends_of_every_portal(walked):
 
 def test_result_without_rows_is_refused(walked, tmp_path):
     with pytest.raises(InputError, match="rows"):
-        draw_maze_figure(walked, replace(RESULT, cells=()), tmp_path)
+        draw_maze_figure(walked, replace(RESULT, rows=()), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -30,7 +30,7 @@ VARIANTS = {
 
 def both(maze, seed, **options):
     settled = walk_options(**options, size=maze.size)
-    return walk(maze.nxt, settled, seed), maze_reference.walk(maze.nxt.tolist(), settled, seed)
+    return walk(maze.next_state, settled, seed), maze_reference.walk(maze.next_state.tolist(), settled, seed)
 
 
 def assert_equal(compiled, plain):
@@ -71,10 +71,10 @@ def test_compiled_equals_reference_for_any_setting(
 
 def test_many_mazes_in_one_call_equal_one_at_a_time():
     seeds = np.arange(30, dtype=np.uint64)
-    nxt = generate_many(7, "plus", seeds).nxt
+    next_state = generate_many(7, "plus", seeds).next_state
     options = walk_options("jfi", 7, step_cap=600)
-    steps, covered = walk_many(nxt, options, seeds)
-    alone = [walk(nxt[i], options, i) for i in range(30)]
+    steps, covered = walk_many(next_state, options, seeds)
+    alone = [walk(next_state[i], options, i) for i in range(30)]
     assert steps.tolist() == [one.steps for one in alone]
     assert covered.tolist() == [one.covered for one in alone]
     assert 0 < (covered < 49).sum() < 30  # the cap strikes in some and not in others
@@ -82,7 +82,7 @@ def test_many_mazes_in_one_call_equal_one_at_a_time():
 
 def test_running_fairness_equals_fairness_recomputed_from_all_counts():
     maze = generate(6, "plus", 5)
-    result = maze_reference.walk(maze.nxt.tolist(), walk_options("jfi", 6, step_cap=2000, epsilon=0.1), 3)
+    result = maze_reference.walk(maze.next_state.tolist(), walk_options("jfi", 6, step_cap=2000, epsilon=0.1), 3)
     counts = np.zeros(36, int)
     for state, running in zip(result.states, result.potentials, strict=True):
         counts[state] += 1
@@ -93,7 +93,7 @@ def test_running_fairness_equals_fairness_recomputed_from_all_counts():
 def test_a_step_raises_fairness_by_at_most_one_state_and_exactly_that_without_a_repeat():
     for seed in range(20):
         maze = generate(5, "plus", seed)
-        result = maze_reference.walk(maze.nxt.tolist(), walk_options("jfi", 5), seed)
+        result = maze_reference.walk(maze.next_state.tolist(), walk_options("jfi", 5), seed)
         for t in range(1, min(len(result.states), 250)):
             gain = 25 * (result.potentials[t] - result.potentials[t - 1])
             fresh = len(set(result.states[: t + 1])) == t + 1
@@ -104,7 +104,7 @@ def test_a_step_raises_fairness_by_at_most_one_state_and_exactly_that_without_a_
 def test_discounted_gains_telescope(gamma_g):
     maze = generate(8, "perfect", 1)
     options = walk_options("jfi", 8, weight=1.0, gamma_g=gamma_g, step_cost=0.0, step_cap=400)
-    result = maze_reference.walk(maze.nxt.tolist(), options, 2)
+    result = maze_reference.walk(maze.next_state.tolist(), options, 2)
     assert result.resets == [0]  # one episode
     total = sum(gamma_g**t * gain for t, gain in enumerate(result.rewards))
     expected = gamma_g ** len(result.rewards) * result.potentials[-1] - result.potentials[0]
@@ -122,35 +122,35 @@ def test_scaling_weight_and_rewards_by_eight_changes_no_trajectory(method, goal_
     large = walk_options(
         method, 10, weight=8 * weight, step_cost=0.8, goal_reward=8.0, step_cap=20_000, goal_ends=goal_ends
     )
-    np.testing.assert_array_equal(walk_many(batch.nxt, small, seeds), walk_many(batch.nxt, large, seeds))
+    np.testing.assert_array_equal(walk_many(batch.next_state, small, seeds), walk_many(batch.next_state, large, seeds))
     for i in range(5):
-        one, eight = walk(batch.nxt[i], small, i), walk(batch.nxt[i], large, i)
+        one, eight = walk(batch.next_state[i], small, i), walk(batch.next_state[i], large, i)
         assert one.states.tolist() == eight.states.tolist()
         np.testing.assert_array_equal(8 * one.q, eight.q)
 
 
 def test_another_factor_on_the_weight_alone_does_change_trajectories():
     seeds = np.arange(20, dtype=np.uint64)
-    nxt = generate_many(10, "plus", seeds).nxt
-    one, eight = (walk_many(nxt, walk_options("jfi", 10, weight=w), seeds)[0] for w in (0.1, 0.8))
+    next_state = generate_many(10, "plus", seeds).next_state
+    one, eight = (walk_many(next_state, walk_options("jfi", 10, weight=w), seeds)[0] for w in (0.1, 0.8))
     assert (one != eight).any()
 
 
-@pytest.mark.parametrize("method", ["jfi", "entropy", "coverage", "count_bonus", "count_penalty", "rnd_decay"])
+@pytest.mark.parametrize("method", ["jfi", "entropy", "coverage", "count_bonus", "count_penalty", "exp_decay"])
 @pytest.mark.parametrize("options", [{}, {"lifelong": True}, {"gamma_g": 0.9, "goal_ends": True}])
 def test_engine_pays_what_the_reward_of_the_package_pays(method, options):
     """The same walk through `mmrs.make(method)`: two implementations that share no line."""
-    if "gamma_g" in options and method in ("count_bonus", "count_penalty", "rnd_decay"):
+    if "gamma_g" in options and method in ("count_bonus", "count_penalty", "exp_decay"):
         options = {"goal_ends": True}
     maze = generate(4, "plus", 3)
     settled = walk_options(method, 4, step_cost=0.0, goal_reward=0.0, episode_cap=40, step_cap=300, **options)
     # Random steps reach further than a learner; the bonus is the same function of the walk.
-    result = maze_reference.walk(maze.nxt.tolist(), settled._replace(epsilon=1.0), 1)
+    result = maze_reference.walk(maze.next_state.tolist(), settled._replace(epsilon=1.0), 1)
     env = Maze2D(maze=maze)
     weights = {"lambda_g": 0.1} if method == "jfi" else {}
     if "gamma_g" in options:
         weights["gamma_g"] = options["gamma_g"]
-    scope = "life" if options.get("lifelong") else "episode"
+    scope = "lifelong" if options.get("lifelong") else "episode"
     bonus = mmrs.make(method, env.observation_space, env.action_space, scope=scope, **weights)
     starts = set(result.resets)
     visits = result.states

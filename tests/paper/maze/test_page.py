@@ -13,9 +13,8 @@ import pytest
 from mmrs.errors import InputError, MissingExtraError
 from mmrs.paper.maze.options import walk_options
 from mmrs.paper.maze.page import render_maze_page, write_maze_page
-from mmrs.paper.maze.results import MazeCell, MazeResult, MazeTrace, MethodTrace
-from mmrs.paper.maze.shadow_types import portal_letter
-from mmrs.paper.maze.text import LIMITS, verdict
+from mmrs.paper.maze.results import MazeResult, MazeRow, MazeTrace, MethodTrace
+from mmrs.paper.maze.text import CAVEATS, portal_letter, verdict
 
 VANILLA = MethodTrace("vanilla", (0, 1, 1, 3, 0, 2), (0, 4), 4, 4, walk_options("vanilla", 2))
 JFI = MethodTrace("jfi", (0, 1, 3, 2), (0,), 3, 3, walk_options("jfi", 2))
@@ -23,15 +22,15 @@ WALLS = ((True, False, False, True), (True, False, True, False), (False, True, F
 TRACE = MazeTrace(2, "plus", 7, WALLS, ((1, 2),), 0, 3, (VANILLA, JFI))
 
 
-def cell(**changes):
+def row(**changes):
     base = {"kind": "plus", "size": 20, "method": "jfi", "mazes": 100, "mean": 3491.4, "mean_low": 3351.0}
     base |= {"mean_high": 3627.0, "median": 3336.0, "censored": 2, "covered": 1.0, "cap": 400_000, "ratio": 1.53}
     base |= {"ratio_low": 1.44, "ratio_high": 1.63, "wins": 0.96, "verdict": "faster", "reason": "", "steps": (1,)}
-    return MazeCell(**(base | changes))
+    return MazeRow(**(base | changes))
 
 
-def result(*cells):
-    return MazeResult("coverage", {"lambda_g": 0.1, "gamma_g": 1.0}, cells, {}, 1.0, 100)
+def result(*rows):
+    return MazeResult("coverage", {"lambda_g": 0.1, "gamma_g": 1.0}, rows, {}, 1.0, 100)
 
 
 @dataclass
@@ -55,7 +54,7 @@ def data_of(page):
 
 
 def test_page_refers_to_nothing_outside_itself():
-    page = render_maze_page(TRACE, result(cell()))
+    page = render_maze_page(TRACE, result(row()))
     assert Page(page).links == ["data:,"]
     assert "://" not in page
     assert "@import" not in page
@@ -94,9 +93,9 @@ def test_names_cannot_break_out_of_the_page():
 
 
 def test_table_shows_the_benchmark_and_why_a_row_loses():
-    loser = cell(ratio=0.86, ratio_low=0.83, ratio_high=0.9, verdict="slower", reason="the discount hurts")
+    loser = row(ratio=0.86, ratio_low=0.83, ratio_high=0.9, verdict="slower", reason="the discount hurts")
     page = render_maze_page(
-        TRACE, result(cell(), loser, cell(method="vanilla", ratio=None, wins=None, verdict="baseline"))
+        TRACE, result(row(), loser, row(method="vanilla", ratio=None, wins=None, verdict="baseline"))
     )
     assert "3,491 [3,351, 3,627]" in page
     assert "0.86 [0.83, 0.90]" in page
@@ -147,7 +146,7 @@ def test_page_shows_the_settings_it_was_run_with():
         "random actions ε": "0.001",
         "ties": "at random",
         "longest episode": "40 steps (10 S)",
-        "given up after": "4,000 steps (1000 S)",
+        "step cap": "4,000 steps (1000 S)",
     }
     options = {"weight": 0.5, "gamma_g": 0.9, "gamma": 0.8, "alpha": 0.7, "epsilon": 0.6, "episode_cap": 6}
     options |= {"step_cap": 80, "lifelong": True, "goal_ends": True, "goal_potential_zero": True, "first_ties": True}
@@ -162,7 +161,7 @@ def test_page_shows_the_settings_it_was_run_with():
         "random actions ε": "0.6",
         "ties": "the first action",
         "longest episode": "6 steps (1.5 S)",
-        "given up after": "80 steps (20 S)",
+        "step cap": "80 steps (20 S)",
     }
     walker = replace(JFI, method="random_walk", options=walk_options("random_walk", 2))
     settings = shown_settings(render_maze_page(replace(TRACE, runs=(VANILLA, walker))))
@@ -171,18 +170,18 @@ def test_page_shows_the_settings_it_was_run_with():
 
 
 def test_settings_of_the_table_are_named_too():
-    found = replace(result(cell(censored=0)), config={"lambda_g": 0.1, "alpha": 0.5, "first_ties": True, "out": "x"})
+    found = replace(result(row(censored=0)), config={"lambda_g": 0.1, "alpha": 0.5, "first_ties": True, "out": "x"})
     assert "lambda_g = 0.1, alpha = 0.5, first_ties." in render_maze_page(TRACE, found)
 
 
-def test_a_goal_that_ends_the_episode_is_spoken_of_once_and_only_where_it_does():
+def test_a_goal_that_ends_the_episode_is_mentioned_once_and_only_where_it_does():
     page = render_maze_page(with_options(goal_ends=True))
-    assert "Nobody is paid" not in page
+    assert "There is no reward" not in page
     assert page.count("locked in") == 1
     assert page.count("pays 1 and ends the episode, and the next") == 1
     plain = render_maze_page(TRACE)
     assert "locked in" not in plain
-    assert "Nobody is paid for reaching the goal" in plain
+    assert "There is no reward for reaching the goal" in plain
     slow = replace(JFI, steps=9, steps_to_coverage=9, options=walk_options("jfi", 2, goal_ends=True))
     lost = verdict(replace(TRACE, runs=(with_options(goal_ends=True).runs[0], slow)))
     assert lost.loses
@@ -197,12 +196,12 @@ def test_lifelong_counts_are_named_where_they_are_used():
 
 
 def test_limits_claim_nothing_for_fairness_that_was_not_measured():
-    text = " ".join(LIMITS)
+    text = " ".join(CAVEATS)
     assert "one setting serves every size" not in text
     assert "level with it on plus 5" in text
 
 
-def test_a_walk_that_never_covers_is_said_to_fail():
+def test_a_walk_that_never_covers_is_reported_as_a_failure():
     lost = replace(JFI, steps_to_coverage=None)
     found = verdict(replace(TRACE, runs=(VANILLA, lost)))
     assert found.loses

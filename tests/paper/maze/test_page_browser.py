@@ -55,7 +55,7 @@ def slide(browser, step):
 
 
 def expected(run, step, cells):
-    """The numbers of a walk at one of its steps, recounted from the first visit."""
+    """The statistics of a walk at one of its steps, recounted from the first visit."""
     step = min(step, run.steps)
     resets = set(run.resets)
     arrivals = [i for i in range(len(run.states)) if i not in resets]
@@ -76,7 +76,7 @@ def expected(run, step, cells):
     }
 
 
-def test_page_loads_without_errors_and_asks_nobody(browser):
+def test_page_loads_without_errors_and_network_requests(browser):
     assert browser.errors == []
     assert [url.split(":")[0] for url in browser.requests] == ["file"]
 
@@ -107,7 +107,7 @@ def test_numbers_equal_those_of_a_run_with_a_terminal_goal_and_lifelong_counts(t
     options |= {"alpha": 0.5, "gamma": 0.95, "epsilon": 0.02, "episode_cap": 3, "step_cap": 40, "lambda_g": 0.3}
     config = MazeConfig(sizes=(6,), kinds=("plus",), mazes=1, first_seed=5, page_size=6, out=tmp_path, **options)
     maze(config)
-    result, nxt = run_mazes(config), generate(6, "plus", 5, "terminal").nxt.tolist()
+    result, next_state = run_mazes(config), generate(6, "plus", 5, "terminal").next_state.tolist()
     settings = {"episode_cap": 3 * 36, "step_cap": 40 * 36, "weight": 0.3, "goal_ends": True, "lifelong": True}
     names = ("goal_potential_zero", "first_ties", "alpha", "gamma", "epsilon")
     settings |= {name: options[name] for name in names}
@@ -116,8 +116,8 @@ def test_numbers_equal_those_of_a_run_with_a_terminal_goal_and_lifelong_counts(t
         started.open((tmp_path / "maze.html").as_uri())
         started.wait("document.documentElement.dataset.ready === 'yes'")
         # The plain reference knows nothing of the experiment or the page.
-        known = [as_run(m, reference.walk(nxt, walks[m], 5), walks[m]) for m in walks]
-        assert [one.steps for one in known] == [cell.steps[0] for cell in result.cells]
+        known = [as_run(m, reference.walk(next_state, walks[m], 5), walks[m]) for m in walks]
+        assert [one.steps for one in known] == [cell.steps[0] for cell in result.rows]
         assert min(len(one.resets) for one in known) > 2
         check_numbers(started, SimpleNamespace(runs=known), 36)
         assert "over the whole run" in started.evaluate("document.getElementById('settings').textContent")
@@ -185,10 +185,10 @@ def test_agents_are_drawn_where_they_stand(browser, walked):
 
 
 def test_portals_are_drawn_in_their_colours_in_both_mazes(browser, walked):
-    shown = browser.evaluate("data.portals.map(p => p.colour)")
+    shown = browser.evaluate("data.portals.map(p => p.color)")
     assert len(shown) == len(walked.portals) > 0
-    for colour, pair in zip(shown, walked.portals, strict=True):
-        rgb = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+    for color, pair in zip(shown, walked.portals, strict=True):
+        rgb = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
         for method in ("vanilla", "jfi"):
             assert all(pixel(browser, method, cell, 0.25, 0.3) == rgb for cell in pair)
     ordinary = next(c for c in range(5, 95) if all(c not in pair for pair in walked.portals))
@@ -223,7 +223,7 @@ def test_keyboard_steps_plays_and_pauses(browser):
     assert value(browser, "now") == browser.evaluate("last")
 
 
-def test_page_says_that_jfi_lost_and_after_how_many_steps_each_was_done(browser, walked):
+def test_page_shows_that_jfi_lost_and_after_how_many_steps_each_was_done(browser, walked):
     text = browser.evaluate("document.getElementById('verdict').textContent")
     assert "JFI loses" in text
     for run in walked.runs:
@@ -237,7 +237,7 @@ def test_page_says_that_jfi_lost_and_after_how_many_steps_each_was_done(browser,
 
 def test_clicking_a_curve_goes_there(browser):
     browser.click("#chart-coverage")
-    cursor, middle = browser.evaluate("[charts[1].x(page.step), charts[1].canvas.width / 2]")
+    cursor, middle = browser.evaluate("[charts[1].scale.x(page.step), charts[1].width / 2]")
     assert 0 < value(browser, "now") < browser.evaluate("last")
     assert cursor == pytest.approx(middle, abs=1.5)
 

@@ -1,4 +1,4 @@
-"""From loose pieces of episodes, as distributed samplers deliver them, to rollouts and back."""
+"""Packing chunks of episodes, as distributed samplers deliver them, into rollouts and back."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Values = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class Chunk:
     """Consecutive steps of one episode."""
 
     episode: str
     start: int
-    """Steps of the episode before this piece."""
+    """Steps of the episode before this chunk."""
     obs: Values
     """``[L+1, *obs]``: the states, the last one included."""
     actions: Values
@@ -34,100 +34,99 @@ class Piece:
 
     @property
     def ended(self) -> bool:
-        """Whether the episode ends with this piece."""
+        """Whether the episode ends with this chunk."""
         return self.terminated or self.truncated
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
-    """Pieces placed in the columns of one rollout, one after the other."""
+class PackedChunks:
+    """One rollout whose columns hold chunks, one after the other."""
 
     rollout: Rollout
     columns: Sequence[Sequence[int]]
-    """Numbers of the pieces in each column, in order."""
+    """Indices of the chunks in each column, in order."""
     lengths: Sequence[int]
-    """Steps of every piece, by its number."""
+    """Steps of every chunk, by its index."""
 
     def split(self, values: Values) -> dict[int, Values]:
-        """Values ``[T, C]`` as one array ``[L]`` a piece, by its number."""
+        """Values ``[T, C]`` as one array ``[L]`` per chunk, by its index."""
         parts: dict[int, Values] = {}
-        for column, numbers in enumerate(self.columns):
+        for column, indices in enumerate(self.columns):
             at = 0
-            for number in numbers:
-                parts[number] = values[at : at + self.lengths[number], column]
-                at += self.lengths[number]
+            for i in indices:
+                parts[i] = values[at : at + self.lengths[i], column]
+                at += self.lengths[i]
         return parts
 
 
-def lay_out(pieces: Sequence[Piece], *, exact: bool) -> list[Layout]:
-    """Rollouts that hold every piece once, short pieces behind one another so that little is padding.
+def pack_chunks(chunks: Sequence[Chunk], *, exact: bool) -> list[PackedChunks]:
+    """Rollouts that hold every chunk once. Short chunks share a column, so that there is little padding.
 
-    A rollout's memory goes in at the top of a column and comes out at its bottom. With `exact`, a piece that goes on
-    from before therefore heads its column, and one that will go on stands alone in a rollout of its own length:
-    padding below it would look like the end of its episode. Otherwise all is one rollout.
+    A rollout's memory enters at the top of a column and leaves at its bottom. With `exact`, a chunk that continues an
+    episode therefore heads its column. A chunk whose episode will continue has a column of exactly its own length,
+    because padding below it would look like the end of its episode. Without `exact`, everything is one rollout.
     """
-    numbers = range(len(pieces))
+    indices = range(len(chunks))
     if not exact:
-        return [_layout(pieces, _pack(pieces, numbers))]
-    closed = [i for i in numbers if pieces[i].ended]
-    layouts = [_layout(pieces, _pack(pieces, closed))] if closed else []
+        return [_build(chunks, _assign_columns(chunks, indices))]
+    closed = [i for i in indices if chunks[i].ended]
+    packs = [_build(chunks, _assign_columns(chunks, closed))] if closed else []
     by_length: dict[int, list[list[int]]] = {}
-    for i in numbers:
-        if not pieces[i].ended:
-            by_length.setdefault(len(pieces[i]), []).append([i])
-    return layouts + [_layout(pieces, columns, going_on=True) for columns in by_length.values()]
+    for i in indices:
+        if not chunks[i].ended:
+            by_length.setdefault(len(chunks[i]), []).append([i])
+    return packs + [_build(chunks, columns, unfinished=True) for columns in by_length.values()]
 
 
-def join(pieces: Sequence[Piece]) -> tuple[list[Piece], list[tuple[int, int]]]:
-    """Pieces of one episode that follow one another, joined; and where each given piece went: (number, first step)."""
-    order = sorted(range(len(pieces)), key=lambda i: (pieces[i].episode, pieces[i].start))
+def merge_chunks(chunks: Sequence[Chunk]) -> tuple[list[Chunk], list[tuple[int, int]]]:
+    """Merge consecutive chunks of an episode; also returns each given chunk's (index, first step) in the result."""
+    order = sorted(range(len(chunks)), key=lambda i: (chunks[i].episode, chunks[i].start))
     runs: list[list[int]] = []
     for i in order:
-        last = pieces[runs[-1][-1]] if runs else None
-        follows = last is not None and last.episode == pieces[i].episode and last.start + len(last) == pieces[i].start
-        if follows:
+        last = chunks[runs[-1][-1]] if runs else None
+        if last is not None and last.episode == chunks[i].episode and last.start + len(last) == chunks[i].start:
             runs[-1].append(i)
         else:
             runs.append([i])
-    runs.sort(key=min)  # in the order the pieces came
-    places = [(0, 0)] * len(pieces)
-    for number, run in enumerate(runs):
+    runs.sort(key=min)  # in the order of the given chunks
+    positions = [(0, 0)] * len(chunks)
+    for index, run in enumerate(runs):
         at = 0
         for i in run:
-            places[i] = (number, at)
-            at += len(pieces[i])
-    return [_joined([pieces[i] for i in run]) for run in runs], places
+            positions[i] = (index, at)
+            at += len(chunks[i])
+    return [_merge([chunks[i] for i in run]) for run in runs], positions
 
 
-def _joined(run: Sequence[Piece]) -> Piece:
+def _merge(run: Sequence[Chunk]) -> Chunk:
     if len(run) == 1:
         return run[0]
-    obs = np.concatenate([*(piece.obs[:-1] for piece in run), run[-1].obs[-1:]])
-    actions = np.concatenate([piece.actions for piece in run])
+    obs = np.concatenate([*(chunk.obs[:-1] for chunk in run), run[-1].obs[-1:]])
+    actions = np.concatenate([chunk.actions for chunk in run])
     return replace(run[0], obs=obs, actions=actions, terminated=run[-1].terminated, truncated=run[-1].truncated)
 
 
-def _pack(pieces: Sequence[Piece], numbers: Iterable[int]) -> list[list[int]]:
-    """Columns no longer than the longest piece, each headed by at most one piece that goes on from before."""
-    numbers = list(numbers)
-    columns = [[i] for i in numbers if pieces[i].start > 0]
-    lengths = [len(pieces[column[0]]) for column in columns]
-    limit = max(len(pieces[i]) for i in numbers)
-    for i in sorted((i for i in numbers if pieces[i].start == 0), key=lambda i: -len(pieces[i])):
-        fits = next((c for c, length in enumerate(lengths) if length + len(pieces[i]) <= limit), None)
+def _assign_columns(chunks: Sequence[Chunk], indices: Iterable[int]) -> list[list[int]]:
+    """Columns no longer than the longest chunk, with chunks that continue an episode only at the top."""
+    indices = list(indices)
+    columns = [[i] for i in indices if chunks[i].start > 0]
+    lengths = [len(chunks[column[0]]) for column in columns]
+    limit = max(len(chunks[i]) for i in indices)
+    for i in sorted((i for i in indices if chunks[i].start == 0), key=lambda i: -len(chunks[i])):
+        fits = next((c for c, length in enumerate(lengths) if length + len(chunks[i]) <= limit), None)
         if fits is None:
             columns.append([i])
-            lengths.append(len(pieces[i]))
+            lengths.append(len(chunks[i]))
         else:
             columns[fits].append(i)
-            lengths[fits] += len(pieces[i])
+            lengths[fits] += len(chunks[i])
     return columns
 
 
-def _layout(pieces: Sequence[Piece], columns: list[list[int]], *, going_on: bool = False) -> Layout:
-    steps = max(sum(len(pieces[i]) for i in column) for column in columns)
-    first = pieces[columns[0][0]]
-    # Padding repeats a real state and action, so that no reward is shown a value outside its space.
+def _build(chunks: Sequence[Chunk], columns: list[list[int]], *, unfinished: bool = False) -> PackedChunks:
+    steps = max(sum(len(chunks[i]) for i in column) for column in columns)
+    first = chunks[columns[0][0]]
+    # Padding repeats a real state and action, so that no reward gets a value outside its space.
     obs = np.broadcast_to(first.obs[0], (steps + 1, len(columns), *first.obs.shape[1:])).copy()
     actions = np.broadcast_to(first.actions[0], (steps, len(columns), *first.actions.shape[1:])).copy()
     terminated, truncated, valid = (np.zeros((steps, len(columns)), bool) for _ in range(3))
@@ -135,12 +134,12 @@ def _layout(pieces: Sequence[Piece], columns: list[list[int]], *, going_on: bool
     for c, column in enumerate(columns):
         at = 0
         for i in column:
-            piece, end = pieces[i], at + len(pieces[i])
-            obs[at : end + 1, c], actions[at:end, c], valid[at:end, c] = piece.obs, piece.actions, True
-            terminated[end - 1, c] = piece.terminated
-            truncated[end - 1, c] = not piece.terminated and not going_on
-            if not going_on:
-                last_states[end - 1, c] = piece.obs[-1]
+            chunk, end = chunks[i], at + len(chunks[i])
+            obs[at : end + 1, c], actions[at:end, c], valid[at:end, c] = chunk.obs, chunk.actions, True
+            terminated[end - 1, c] = chunk.terminated
+            truncated[end - 1, c] = not chunk.terminated and not unfinished
+            if not unfinished:
+                last_states[end - 1, c] = chunk.obs[-1]
             at = end
     final = [last_states[key] for key in sorted(last_states)]
     rollout = Rollout(
@@ -151,4 +150,4 @@ def _layout(pieces: Sequence[Piece], columns: list[list[int]], *, going_on: bool
         final_obs=np.stack(final) if final else None,
         valid=valid,
     )
-    return Layout(rollout, columns, [len(piece) for piece in pieces])
+    return PackedChunks(rollout, columns, [len(chunk) for chunk in chunks])

@@ -1,22 +1,21 @@
-"""RLlib, new API stack: a PPO learner whose first connector adds a bonus to the episodes, before GAE sees them."""
+"""RLlib, new API stack: a PPO learner whose first connector adds a bonus to the episodes before GAE."""
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 import torch.distributed as dist
 from gymnasium import spaces
 
-from mmrs.adapters.host import HostedReward, RewardSource, build_reward
-from mmrs.adapters.rllib.episodes import Layout, Piece, join, lay_out
+from mmrs.adapters.host import RewardHost, RewardSource, build_reward, to_device
+from mmrs.adapters.rllib.episodes import Chunk, PackedChunks, merge_chunks, pack_chunks
 from mmrs.adapters.rllib.memory import EpisodeMemory
-from mmrs.adapters.transitions import remembers
-from mmrs.errors import InputError, MissingExtraError, near_matches
+from mmrs.adapters.transitions import has_memory
+from mmrs.errors import InputError, MissingExtraError, StorageError, did_you_mean
 from mmrs.rewards import REWARDS, IntrinsicReward
+from mmrs.storage import state_file
 
 try:
     from ray.rllib.algorithms.ppo import PPOConfig
@@ -28,12 +27,12 @@ except ImportError as error:
     raise MissingExtraError("ray with RLlib's dependencies", "rllib") from error
 
 SETTINGS = "mmrs"
-"""Key of the settings in ``config.learner_config_dict``, of the state in checkpoints and of the metrics."""
+"""Key of the settings in ``config.learner_config_dict``, of the state in checkpoints, and of the metrics."""
 
 
 @dataclass(frozen=True)
 class BonusSettings:
-    """What a learner needs to make the bonus."""
+    """Settings from which each learner makes the bonus."""
 
     reward: RewardSource
     weight: float
@@ -49,16 +48,16 @@ def with_bonus(
     observation_space: spaces.Space[Any] | None = None,
     action_space: spaces.Space[Any] | None = None,
 ) -> Any:
-    """The PPO config with a bonus: call it last, as ``with_bonus(config, "rnd", weight=0.1).build_algo()``.
+    """Add a bonus to a PPO config. Call it last: ``with_bonus(config, "rnd", weight=0.1).build_algo()``.
 
     Args:
         config: a ``PPOConfig`` of the new API stack, single-agent.
-        reward: a name of the registry, or a function from (observation space, action space) to a reward. A reward
-            that exists already works too, but travels to every learner and into checkpoints with the config.
+        reward: a registered name, or a function from (observation space, action space) to a reward. An existing
+            reward works too, but is copied to every learner and into checkpoints with the config.
         weight: factor of the bonus.
-        observation_space: of the observations that episodes hold; default: the RLModule's. They differ where an
+        observation_space: space of the observations in the episodes; default: the RLModule's. They differ if an
             env-to-module connector changes the batch but not the episodes (FlattenObservations).
-        action_space: of the actions in the episodes; default: the RLModule's.
+        action_space: space of the actions in the episodes; default: the RLModule's.
     """
     if not isinstance(config, PPOConfig):
         raise InputError(
@@ -75,95 +74,101 @@ def with_bonus(
     if not issubclass(base, BonusLearner):
         own = type(f"Bonus{base.__name__}", (BonusLearner, base), {}) if base is not PPOTorchLearner else BonusLearner
         config.training(learner_class=own)
-    settings = BonusSettings(_factory(reward), weight, observation_space, action_space)
+    settings = BonusSettings(_resolve_name(reward), weight, observation_space, action_space)
     return config.training(learner_config_dict={**config.learner_config_dict, SETTINGS: settings})
 
 
-def _factory(reward: RewardSource) -> RewardSource:
-    """Look a name up here: learners in other processes do not know what was registered in this one."""
+def _resolve_name(reward: RewardSource) -> RewardSource:
+    """Look a name up now, because learners in other processes do not know rewards registered in this one."""
     if not isinstance(reward, str):
         return reward
     if reward not in REWARDS:
-        raise InputError(f"there is no reward {reward!r}. {near_matches(reward, REWARDS)}")
+        raise InputError(f"there is no reward {reward!r}. {did_you_mean(reward, REWARDS)}")
     return REWARDS[reward]
 
 
 class BonusConnector(ConnectorV2):
     """Adds the bonus to the rewards of episodes, then trains the reward on them.
 
-    It stands before RLlib's own connectors, so it sees episodes as they were sampled: no artificial last step, and
-    the end of a fragment told from the end of an episode. With several learners each sees the episodes of all:
-    fragments of one episode land on different learners, and rewards that see the same stay equal to the bit.
+    It comes before RLlib's own connectors, so episodes are as they were sampled: they have no artificial last step,
+    and the end of a fragment differs from the end of an episode. With several learners, each gets the episodes of
+    all, because the fragments of one episode may reach different learners. Their rewards then stay bit-identical.
     """
 
     def __init__(self, reward: IntrinsicReward, weight: float) -> None:
         super().__init__()
-        self.hosted = HostedReward(reward, weight)
+        self.reward_host = RewardHost(reward, weight)
         self.memory = EpisodeMemory(reward)
-        # A causal reward is exact over fragments of an episode; another asks for the whole batch at once.
-        self._exact = reward.causal and remembers(reward)
+        # A causal reward is exact over fragments of an episode; others need the whole batch at once.
+        self._exact = reward.causal and has_memory(reward)
 
     def __call__(self, *, episodes: list[Any], batch: Any = None, metrics: Any = None, **_: Any) -> Any:
-        """Pay for the episodes of this learner."""
+        """Add the bonus to the episodes of this learner."""
         episodes = [episode for episode in episodes if len(episode)]
-        own = [_piece(episode) for episode in episodes]
-        pieces, first = _from_all_learners(own)
-        if not pieces:
+        own = [_to_chunk(episode) for episode in episodes]
+        chunks, first = _gather_chunks(own)
+        if not chunks:
             return batch
-        joined, places = join(pieces)
-        bonus = self._pay(joined)
+        merged, positions = merge_chunks(chunks)
+        bonus = self._bonus(merged)
         for i, episode in enumerate(episodes):
-            number, at = places[first + i]
-            _add(episode, bonus[number][at : at + len(own[i])])
-        learned = self.hosted.learn(lay_out(joined, exact=False)[0].rollout)
+            index, at = positions[first + i]
+            _add_bonus(episode, bonus[index][at : at + len(own[i])])
+        learned = self.reward_host.update(pack_chunks(merged, exact=False)[0].rollout)
         if metrics is not None:
-            paid = {"bonus": float(np.mean(np.concatenate(bonus)))}
-            for name, value in {**paid, **learned}.items():
+            mean = {"bonus": float(np.mean(np.concatenate(bonus)))}
+            for name, value in {**mean, **learned}.items():
                 metrics.log_value((SETTINGS, name), value, window=1)
         return batch
 
-    def _pay(self, pieces: list[Piece]) -> list[Any]:
-        paid: dict[int, Any] = {}
-        for layout in lay_out(pieces, exact=self._exact):
-            paid |= layout.split(self._compute(layout, pieces))
-        self.memory.end_batch([piece.episode for piece in pieces if piece.ended])
-        return [paid[number] for number in range(len(pieces))]
+    def _bonus(self, chunks: list[Chunk]) -> list[Any]:
+        """The bonus of each chunk, ``[L]``."""
+        bonus: dict[int, Any] = {}
+        for pack in pack_chunks(chunks, exact=self._exact):
+            bonus |= pack.split(self._compute(pack, chunks))
+        self.memory.end_batch([chunk.episode for chunk in chunks if chunk.ended])
+        return [bonus[i] for i in range(len(chunks))]
 
-    def _compute(self, layout: Layout, pieces: list[Piece]) -> Any:
-        heads, tails = (([pieces[column[end]] for column in layout.columns]) for end in (0, -1))
-        self.hosted.memory = self.memory.collect(
-            [piece.episode if piece.start else None for piece in heads], self.hosted.device
+    def _compute(self, pack: PackedChunks, chunks: list[Chunk]) -> Any:
+        heads, tails = (([chunks[column[end]] for column in pack.columns]) for end in (0, -1))
+        self.reward_host.memory = self.memory.collect(
+            [chunk.episode if chunk.start else None for chunk in heads], self.reward_host.device
         )
-        bonus, _ = self.hosted.pay(layout.rollout)
-        going_on = [None if piece.ended else piece.episode for piece in tails]
-        self.memory.store(self.hosted.memory, going_on)
+        bonus, _ = self.reward_host.compute(pack.rollout)
+        unfinished = [None if chunk.ended else chunk.episode for chunk in tails]
+        self.memory.store(self.reward_host.memory, unfinished)
         return bonus
 
     # --- checkpoints ------------------------------------------------------------------------------------------------
 
     def get_state(self, *_: Any, **__: Any) -> dict[str, Any]:
-        """Reward, optimiser, generator and memory, as bytes that hold no code."""
-        buffer = io.BytesIO()
-        torch.save({"reward": self.hosted.reward.state_dict(), "memory": self.memory.state_dict()}, buffer)
-        return {"bytes": buffer.getvalue()}
+        """Reward, optimizer, generator and memory, as bytes that hold no code."""
+        reward = self.reward_host.reward
+        return {"bytes": state_file.to_bytes({"reward": reward.state_dict(), "memory": self.memory.state_dict()})}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Continue from what `get_state` gave."""
-        read = torch.load(io.BytesIO(state["bytes"]), map_location=self.hosted.device, weights_only=True)
-        self.hosted.reward.load_state_dict(read["reward"])
-        self.memory.load_state_dict(read["memory"])
+        """Continue from what `get_state` returned."""
+        try:
+            saved = state_file.from_bytes(state["bytes"])
+        except StorageError as error:
+            raise InputError(
+                f"the bonus in the checkpoint cannot be read: {error} Use another checkpoint; one of an older version "
+                "has to be made anew, by training with this one."
+            ) from error
+        self.reward_host.reward.load_state_dict(saved["reward"])
+        self.memory.load_state_dict(to_device(saved["memory"], self.reward_host.device))
 
 
 class BonusLearner(PPOTorchLearner):
-    """PPO's learner with the bonus as its first connector, and the bonus in its state.
+    """PPO's learner with the bonus as its first connector.
 
-    RLlib leaves learner connectors out of checkpoints, so the learner carries this one's state itself.
+    RLlib leaves learner connectors out of checkpoints, so the learner's own state includes the bonus.
     """
 
     bonus: BonusConnector
 
     def build(self) -> None:
-        """Build the learner, then put the bonus before all connectors."""
+        """Build the learner, then insert the bonus before all connectors."""
         if self._is_built:
             return
         super().build()
@@ -175,7 +180,7 @@ class BonusLearner(PPOTorchLearner):
         self._learner_connector.prepend(self.bonus)
 
     def get_state(self, components: Any = None, *, not_components: Any = None, **kwargs: Any) -> Any:
-        """The learner's state and the bonus's."""
+        """The state of the learner and of the bonus."""
         state = super().get_state(components, not_components=not_components, **kwargs)
         if self._check_component(SETTINGS, components, not_components):
             state[SETTINGS] = self.bonus.get_state()
@@ -188,31 +193,31 @@ class BonusLearner(PPOTorchLearner):
             self.bonus.set_state(state[SETTINGS])
 
 
-def _piece(episode: Any) -> Piece:
+def _to_chunk(episode: Any) -> Chunk:
     if not isinstance(episode, SingleAgentEpisode):
         raise InputError(f"the bonus needs single-agent episodes, and this is a {type(episode).__name__}.")
     obs, actions = (np.asarray(values) for values in (episode.get_observations(), episode.get_actions()))
     if obs.dtype == object:
         raise InputError(
-            "the episodes hold observations that are no arrays of numbers (a Dict or Tuple space?). Flatten them in "
+            "the observations of the episodes are not numeric arrays (a Dict or Tuple space?). Flatten them in "
             "the environment, for example with gymnasium.wrappers.FlattenObservation."
         )
-    return Piece(episode.id_, episode.t_started, obs, actions, episode.is_terminated, episode.is_truncated)
+    return Chunk(episode.id_, episode.t_started, obs, actions, episode.is_terminated, episode.is_truncated)
 
 
-def _add(episode: Any, bonus: Any) -> None:
+def _add_bonus(episode: Any, bonus: Any) -> None:
     rewards = np.asarray(episode.get_rewards())
-    kind = rewards.dtype if np.issubdtype(rewards.dtype, np.floating) else np.float32
-    total = rewards.astype(kind) + bonus.astype(kind)
+    dtype = rewards.dtype if np.issubdtype(rewards.dtype, np.floating) else np.float32
+    total = rewards.astype(dtype) + bonus.astype(dtype)
     if episode.is_numpy:
-        episode.rewards.data = np.array(episode.rewards.data, kind)  # from the object store it comes read-only
+        episode.rewards.data = np.array(episode.rewards.data, dtype)  # a copy: the object store's array is read-only
     episode.set_rewards(new_data=total if episode.is_numpy else list(total))
 
 
-def _from_all_learners(own: list[Piece]) -> tuple[list[Piece], int]:
-    """The pieces of every learner in one order, and where one's own begin."""
+def _gather_chunks(own: list[Chunk]) -> tuple[list[Chunk], int]:
+    """The chunks of all learners in the same order everywhere, and the index of this learner's first."""
     if not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1):
         return own, 0
     everyone: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(everyone, own)
-    return [piece for pieces in everyone for piece in pieces], sum(map(len, everyone[: dist.get_rank()]))
+    return [chunk for chunks in everyone for chunk in chunks], sum(map(len, everyone[: dist.get_rank()]))

@@ -1,4 +1,4 @@
-"""Which observations of a Stable-Baselines3 model a bonus sees: the policy's or the original ones, one Dict entry."""
+"""The observations of a Stable-Baselines3 model that a bonus sees: normalized or original ones, one Dict entry."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from mmrs.errors import InputError, UnsupportedSpaceError
 Values = NDArray[Any]
 
 
-class Observer:
-    """Gathers the observations of one rollout, true last states included."""
+class ObsRecorder:
+    """Records the observations of one rollout, including the true last states."""
 
     space: spaces.Space[Any]
     """Space of what the bonus sees."""
@@ -29,20 +29,20 @@ class Observer:
         self._final: list[Values] = []
 
     def attach(self, model: Any) -> None:
-        """Learn where the model's observations come from."""
+        """Find out where the model's observations come from."""
         self.model = model
         normalize = model.get_vec_normalize_env()
-        # With norm_obs=False the policy sees the original observations already.
+        # With norm_obs=False the policy already sees the original observations.
         wanted = self.which == "original" and normalize is not None and normalize.norm_obs
         self._normalize = normalize if wanted else None
         if wanted and _shapes(normalize.observation_space) != _shapes(model.observation_space):
             raise InputError(
                 f"observations='original' under VecNormalize, but another wrapper above it turns observations of shape "
                 f"{_shapes(normalize.observation_space)} into {_shapes(model.observation_space)}, so the original of "
-                "an episode's last state cannot be told. Put that wrapper (VecFrameStack, say) below VecNormalize, or "
+                "an episode's last state is unknown. Put that wrapper (VecFrameStack, say) below VecNormalize, or "
                 "pass observations='policy'."
             )
-        # The original observations are those below VecNormalize, whose own space speaks of normalised ones.
+        # The original observations are those below VecNormalize, whose own space describes the normalized ones.
         space = model.observation_space if self._normalize is None else self._normalize.venv.observation_space
         self.space = self._entry_space(space)
 
@@ -65,17 +65,17 @@ class Observer:
     # --- one rollout ------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Start a rollout at the present state."""
+        """Start a rollout at the current state."""
         self._final = []
         self._original = [] if self._normalize is None else [self.pick(self._normalize.get_original_obs())]
 
     def step(self) -> None:
-        """Note the state after a step."""
+        """Record the state after a step."""
         if self._normalize is not None:
             self._original.append(self.pick(self._normalize.get_original_obs()))
 
     def ended(self, env: int, info: dict[str, Any]) -> Any:
-        """Note the true last state of an episode; returns it as the policy would see it."""
+        """Record the true last state of an episode; returns it as the policy would see it."""
         if info.get("terminal_observation") is None:
             raise InputError(
                 f"environment {env} ended an episode, but its info holds no 'terminal_observation'. The vector "
@@ -83,11 +83,11 @@ class Observer:
                 "would be that of the next episode's first state."
             )
         last = info["terminal_observation"]
-        seen = last
+        original = last
         if self._normalize is not None:
             # VecNormalize keeps no original here. Undoing it is exact up to rounding, unless the value was clipped.
-            seen = self._normalize.unnormalize_obs(last)
-        value = self.pick(seen)
+            original = self._normalize.unnormalize_obs(last)
+        value = self.pick(original)
         if np.issubdtype(self.space.dtype, np.integer) and not np.issubdtype(value.dtype, np.integer):
             value = np.rint(value)
         self._final.append(value.astype(self.space.dtype))
@@ -97,11 +97,11 @@ class Observer:
         """``[T+1, N, *obs]``: the states before each step, then the state after the last."""
         if self._normalize is not None:
             return np.stack(self._original).astype(self.space.dtype, copy=False)
-        kept = self.model.rollout_buffer.observations
-        kept = kept if self.key is None else kept[self.key]
-        shape = kept.shape[:2] + tuple(self.space.shape or ())  # Discrete states have an axis of 1 in the buffer
+        stored = self.model.rollout_buffer.observations
+        stored = stored if self.key is None else stored[self.key]
+        shape = stored.shape[:2] + tuple(self.space.shape or ())  # Discrete states have an axis of 1 in the buffer
         last = self.pick(self.model._last_obs).reshape(1, shape[1], *shape[2:])
-        return np.concatenate([kept.reshape(shape), last.astype(kept.dtype, copy=False)])
+        return np.concatenate([stored.reshape(shape), last.astype(stored.dtype, copy=False)])
 
     def final_observations(self) -> Values | None:
         """``[M, *obs]``: true last states in the order their episodes ended."""

@@ -1,4 +1,4 @@
-"""Stable-Baselines3, on-policy: a callback that adds a reward of this package to PPO, A2C, TRPO and their kin."""
+"""Stable-Baselines3, on-policy: a callback that adds an intrinsic reward to PPO, A2C, TRPO and similar algorithms."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 
 from mmrs.adapters.host import RewardSource
-from mmrs.adapters.sb3.callback import HostingCallback
-from mmrs.adapters.sb3.observations import Observer
+from mmrs.adapters.sb3.callback import RewardCallback
+from mmrs.adapters.sb3.observations import ObsRecorder
 from mmrs.errors import InputError, MissingExtraError
 from mmrs.rollout import Rollout
 
@@ -23,11 +23,11 @@ except ImportError as error:
 Values = NDArray[Any]
 
 
-class BonusCallback(HostingCallback):
-    """Adds a bonus to the rewards of each rollout before PPO (or its kin) learns from them.
+class BonusCallback(RewardCallback):
+    """Adds a bonus to the rewards of each rollout before the algorithm learns from them.
 
     Stable-Baselines3 calls back after it has computed returns and advantages. This callback therefore adds the bonus
-    to ``rollout_buffer.rewards`` and has them computed again: the bonus is discounted and bootstrapped like any reward.
+    to ``rollout_buffer.rewards`` and recomputes them: the bonus is discounted and bootstrapped like any reward.
 
     Example:
         >>> model = PPO("MlpPolicy", env)
@@ -44,15 +44,15 @@ class BonusCallback(HostingCallback):
         verbose: int = 0,
     ) -> None:
         """Args:
-        reward: a name of the registry, a reward, or a function from (observation space, action space) to one.
-        weight: factor of the bonus. It is added to the reward the policy learns from, after VecNormalize if any.
-        observations: what the bonus sees under VecNormalize: the normalised observations of the "policy", or the
+        reward: a reward, its registered name, or a function from (observation space, action space) to a reward.
+        weight: factor of the bonus, which is added to the reward after VecNormalize, if that is used.
+        observations: what the bonus sees under VecNormalize: the normalized observations of the "policy", or the
             "original" ones.
-        obs_key: entry of a Dict observation that the bonus sees.
-        verbose: as for every callback of Stable-Baselines3.
+        obs_key: key of the Dict observation entry that the bonus sees.
+        verbose: as in every callback of Stable-Baselines3.
         """
         super().__init__(reward, weight, verbose)
-        self._observer = Observer(observations, obs_key)
+        self._obs_recorder = ObsRecorder(observations, obs_key)
 
     # --- what Stable-Baselines3 calls -------------------------------------------------------------------------------
 
@@ -62,21 +62,21 @@ class BonusCallback(HostingCallback):
                 f"BonusCallback works with on-policy algorithms (PPO, A2C, TRPO, RecurrentPPO, MaskablePPO), and this "
                 f"is {type(self.model).__name__}. For DQN, SAC and TD3 use ReplayBonusCallback."
             )
-        self._observer.attach(self.model)
-        self.host(self._observer.space, self.model.action_space)
+        self._obs_recorder.attach(self.model)
+        self.attach_reward(self._obs_recorder.space, self.model.action_space)
 
     def _on_training_start(self) -> None:
         starts = self.model._last_episode_starts
         if starts is not None and np.all(starts):
-            self.hosted.restart()
+            self.reward_host.reset_episodes()
 
     def _on_rollout_start(self) -> None:
-        self._observer.begin()
+        self._obs_recorder.begin()
         self._timed_out: list[tuple[int, int, np.float32, Any]] = []
 
     def _on_step(self) -> bool:
-        # Called at every step, so it does nothing that can wait until the rollout is there.
-        self._observer.step()
+        # Called at every step, so it leaves everything else to the end of the rollout.
+        self._obs_recorder.step()
         dones = self.locals["dones"]
         if dones.any():
             self._note_ends(np.flatnonzero(dones).tolist())
@@ -85,11 +85,11 @@ class BonusCallback(HostingCallback):
     def _on_rollout_end(self) -> None:
         buffer = self.model.rollout_buffer
         rollout = self._rollout()
-        bonus, metrics = self.hosted.pay(rollout)
+        bonus, metrics = self.reward_host.compute(rollout)
         metrics["extrinsic"] = self._extrinsic(buffer)
-        self._add(buffer, bonus)
+        self._add_bonus(buffer, bonus)
         buffer.compute_returns_and_advantage(last_values=self._last_values(), dones=self.model._last_episode_starts)
-        metrics |= self.hosted.learn(rollout)
+        metrics |= self.reward_host.update(rollout)
         self.log(metrics)
 
     # --- parts ------------------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ class BonusCallback(HostingCallback):
     def _note_ends(self, ended: list[int]) -> None:
         step, infos = self.model.rollout_buffer.pos, self.locals["infos"]
         for i in ended:
-            last = self._observer.ended(i, infos[i])
+            last = self._obs_recorder.ended(i, infos[i])
             if infos[i].get("TimeLimit.truncated", False):
                 self._timed_out.append((step, i, np.float32(self.locals["rewards"][i]), last))
 
@@ -109,31 +109,31 @@ class BonusCallback(HostingCallback):
         for step, i, _, _ in self._timed_out:
             truncated[step, i] = True
         return Rollout(
-            obs=self._observer.observations(),
+            obs=self._obs_recorder.observations(),
             actions=buffer.actions.reshape(*steps, *self.model.action_space.shape),
             terminated=done & ~truncated,
             truncated=truncated,
-            final_obs=self._observer.final_observations(),
+            final_obs=self._obs_recorder.final_observations(),
         )
 
     def _extrinsic(self, buffer: Any) -> float:
-        """Mean extrinsic reward, without the values that stand in the buffer at time limits."""
+        """Mean extrinsic reward, without the values that the buffer includes at time limits."""
         rewards = buffer.rewards.copy()
         for step, i, reward, _ in self._timed_out:
             rewards[step, i] = reward
         return float(np.mean(rewards))
 
-    def _add(self, buffer: Any, bonus: NDArray[np.float32]) -> None:
-        """Add the bonus where an environment would have paid it.
+    def _add_bonus(self, buffer: Any, bonus: NDArray[np.float32]) -> None:
+        """Add the bonus as if the environment had returned it.
 
-        At a time limit Stable-Baselines3 has added the value of the last state to the reward by now. Rounded sums
-        depend on their order, so there the sum is taken again: reward + bonus first, then the value.
+        At a time limit, Stable-Baselines3 has already added the value of the last state to the reward. Rounded sums
+        depend on their order, so the sum is recomputed there: reward + bonus first, then the value.
         """
         before = buffer.rewards.copy()
         buffer.rewards += bonus
         for step, i, reward, last in self._timed_out:
             value = self._bootstrap(last)
-            # Recurrent values need a hidden state that is gone; elsewhere the recomputed value fits to the bit.
+            # Recurrent values need a hidden state that is gone; all others can be recomputed exactly.
             if value is not None and np.float32(reward + value) == before[step, i]:
                 buffer.rewards[step, i] = np.float32(reward + bonus[step, i]) + value
 
@@ -147,7 +147,7 @@ class BonusCallback(HostingCallback):
     def _last_values(self) -> torch.Tensor:
         """Values of the states after the last step, for every kind of policy.
 
-        ``self.locals["values"]`` would do for PPO, but RecurrentPPO and MaskablePPO leave an older value there.
+        ``self.locals["values"]`` is right for PPO, but RecurrentPPO and MaskablePPO leave an older value there.
         """
         model = self.model
         obs = obs_as_tensor(model._last_obs, model.device)

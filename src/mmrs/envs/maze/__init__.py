@@ -1,1 +1,1 @@
-"""Mazes with portals, and the empty gridworld: the world, its generator, its Gymnasium environment, its drawing."""
+"""Mazes with portals, and the empty gridworld: mazes, their generator, Gymnasium environments, pictures."""

@@ -1,4 +1,4 @@
-"""Compiled maze generator with the rules of gym-maze, its quirks included.
+"""Compiled maze generator with the rules of gym-maze, including its quirks.
 
 Cells are numbered row by row; directions are the actions N, S, E, W = 0, 1, 2, 3, and bit `1 << d` of
 `open[cell]` says that one can walk out of it in direction d.
@@ -11,23 +11,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mmrs.envs.numba_utils import STRIDE, jit, mix, parallel_jit, prange
+from mmrs.envs.numba_utils import STRIDE, below, jit, parallel_jit, prange, splitmix64
 
 MAX_DRAWS = 10_000
-_SALT = np.uint64(0x6D617A65)  # keeps a maze's stream apart from that of the agent with the same seed
-_U32 = np.uint64(32)
+_SALT = np.uint64(0x6D617A65)  # separates the stream of a maze from that of an agent with the same seed
+MazeArrays = tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]
 
 
 @jit
 def _below(rng: Any, n: Any) -> Any:
     """A random integer in [0, n) from the splitmix64 stream whose state is `rng[0]`."""
     rng[0] += STRIDE
-    return np.int64(((mix(rng[0]) >> _U32) * np.uint64(n)) >> _U32)
+    return below(splitmix64(rng[0]), n)
 
 
 @jit
-def _neighbour(cell: Any, direction: Any, size: Any) -> Any:
-    """The cell next door, or -1 outside the maze."""
+def _neighbor(cell: Any, direction: Any, size: Any) -> Any:
+    """The adjacent cell in a direction, or -1 outside the maze."""
     row, column = cell // size, cell % size
     if direction == 0:
         return cell - size if row > 0 else -1
@@ -48,8 +48,8 @@ def _open_wall(open_: Any, cell: Any, other: Any, direction: Any) -> None:
 def _carve(size: Any, rng: Any, open_: Any, carved: Any, stack: Any) -> None:
     """Depth-first carving from a random root.
 
-    As in gym-maze the root itself never counts as carved, so the walk may enter it once more: most "perfect"
-    mazes have one cycle.
+    As in gym-maze the root itself never counts as carved, so the walk may enter it again: most "perfect" mazes have
+    one cycle.
     """
     open_[:] = 0
     carved[:] = False
@@ -60,7 +60,7 @@ def _carve(size: Any, rng: Any, open_: Any, carved: Any, stack: Any) -> None:
         cell = stack[depth - 1]
         found = 0
         for direction in range(4):
-            other = _neighbour(cell, direction, size)
+            other = _neighbor(cell, direction, size)
             if other >= 0 and not carved[other]:
                 choices[found] = direction
                 found += 1
@@ -68,7 +68,7 @@ def _carve(size: Any, rng: Any, open_: Any, carved: Any, stack: Any) -> None:
             depth -= 1
             continue
         direction = choices[_below(rng, found)]
-        other = _neighbour(cell, direction, size)
+        other = _neighbor(cell, direction, size)
         _open_wall(open_, cell, other, direction)
         carved[other] = True
         stack[depth] = other
@@ -97,7 +97,7 @@ def _add_loops(size: Any, rng: Any, open_: Any, order: Any) -> None:
         cell = order[i]
         _draw_distinct(rng, directions, 0, 4, 4)
         for direction in directions:
-            other = _neighbour(cell, direction, size)
+            other = _neighbor(cell, direction, size)
             if other >= 0 and not open_[cell] & np.uint8(1 << direction):
                 _open_wall(open_, cell, other, direction)
                 break
@@ -114,20 +114,20 @@ def _add_portals(size: Any, rng: Any, partner: Any, order: Any) -> None:
 
 
 @jit
-def fill_next(size: Any, open_: Any, partner: Any, nxt: Any) -> None:
-    """The next-state table: a bump stays in place, entering a portal puts one on its partner."""
+def fill_next(size: Any, open_: Any, partner: Any, next_state: Any) -> None:
+    """The next-state table: a bump stays in place, and entering a portal leads to its partner."""
     for cell in range(size * size):
         for direction in range(4):
             if open_[cell] & np.uint8(1 << direction):
-                nxt[cell, direction] = partner[_neighbour(cell, direction, size)]
+                next_state[cell, direction] = partner[_neighbor(cell, direction, size)]
             else:
-                nxt[cell, direction] = cell
+                next_state[cell, direction] = cell
 
 
 @jit
-def count_reachable(nxt: Any, goal_ends: Any, stack: Any, seen: Any) -> Any:
+def count_reachable(next_state: Any, goal_ends: Any, stack: Any, seen: Any) -> Any:
     """Cells that a walk from the start can stand on; a terminal goal is entered but never left."""
-    cells = nxt.shape[0]
+    cells = next_state.shape[0]
     seen[:] = False
     seen[0] = True
     stack[0] = 0
@@ -138,7 +138,7 @@ def count_reachable(nxt: Any, goal_ends: Any, stack: Any, seen: Any) -> Any:
         if goal_ends and cell == cells - 1:
             continue
         for direction in range(4):
-            other = nxt[cell, direction]
+            other = next_state[cell, direction]
             if not seen[other]:
                 seen[other] = True
                 found += 1
@@ -148,12 +148,12 @@ def count_reachable(nxt: Any, goal_ends: Any, stack: Any, seen: Any) -> Any:
 
 
 @jit
-def _draw_one(size: Any, plus: Any, goal_ends: Any, seed: Any, open_: Any, partner: Any, nxt: Any) -> Any:
-    """Draw until every cell is reachable; the number of draws, or 0 where `MAX_DRAWS` did not do."""
+def _draw_one(size: Any, plus: Any, goal_ends: Any, seed: Any, open_: Any, partner: Any, next_state: Any) -> Any:
+    """Draw until every cell is reachable; returns the number of draws, or 0 if `MAX_DRAWS` were not enough."""
     cells = size * size
     rng = np.empty(1, np.uint64)
-    rng[0] = mix(seed * STRIDE + _SALT)
-    # The root may be carved into once more, so the stack can hold one cell more than there are.
+    rng[0] = splitmix64(seed * STRIDE + _SALT)
+    # The root may be carved into again, so the stack holds one cell more than the maze.
     stack, order, flags = np.empty(cells + 2, np.int64), np.empty(cells, np.int64), np.empty(cells, np.bool_)
     for draw in range(1, MAX_DRAWS + 1):
         _carve(size, rng, open_, flags, stack)
@@ -162,27 +162,24 @@ def _draw_one(size: Any, plus: Any, goal_ends: Any, seed: Any, open_: Any, partn
         if plus:
             _add_loops(size, rng, open_, order)
             _add_portals(size, rng, partner, order)
-        fill_next(size, open_, partner, nxt)
-        if count_reachable(nxt, goal_ends, stack, flags) == cells:
+        fill_next(size, open_, partner, next_state)
+        if count_reachable(next_state, goal_ends, stack, flags) == cells:
             return draw
     return 0
 
 
 @parallel_jit
-def _draw_many(size: Any, plus: Any, goal_ends: Any, seeds: Any, open_: Any, partner: Any, nxt: Any) -> Any:
+def _draw_many(size: Any, plus: Any, goal_ends: Any, seeds: Any, open_: Any, partner: Any, next_state: Any) -> Any:
     draws = np.empty(seeds.shape[0], np.int64)
     for i in prange(seeds.shape[0]):
-        draws[i] = _draw_one(size, plus, goal_ends, seeds[i], open_[i], partner[i], nxt[i])
+        draws[i] = _draw_one(size, plus, goal_ends, seeds[i], open_[i], partner[i], next_state[i])
     return draws
 
 
-Drawn = tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]
-
-
-def draw_mazes(size: int, plus: bool, goal_ends: bool, seeds: NDArray[np.uint64]) -> Drawn:
-    """One maze for each seed: `open [N, S]`, `partner [N, S]`, `nxt [N, S, 4]` and the draws each took."""
+def draw_mazes(size: int, plus: bool, goal_ends: bool, seeds: NDArray[np.uint64]) -> MazeArrays:
+    """One maze for each seed: `open [N, S]`, `partner [N, S]`, `next_state [N, S, 4]` and the draws each took."""
     number, cells = len(seeds), size * size
     open_ = np.empty((number, cells), np.uint8)
     partner = np.empty((number, cells), np.int32)
-    nxt = np.empty((number, cells, 4), np.int32)
-    return open_, partner, nxt, _draw_many(size, plus, goal_ends, seeds, open_, partner, nxt)
+    next_state = np.empty((number, cells, 4), np.int32)
+    return open_, partner, next_state, _draw_many(size, plus, goal_ends, seeds, open_, partner, next_state)

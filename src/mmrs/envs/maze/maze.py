@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mmrs.errors import InputError, near_matches
-from mmrs.storage.files import write_whole
+from mmrs.errors import InputError, did_you_mean
+from mmrs.storage.files import write_atomic
 
 KINDS = ("perfect", "plus")
 """`perfect`: carved only; `plus`: a further opening in 20 % of the cells, and round(M/3) pairs of portals."""
@@ -22,7 +22,7 @@ GOALS = ("terminal", "inert")
 DIRECTIONS = ("N", "S", "E", "W")
 START = 0
 MAX_SIZE = 1000
-"""A larger maze would fill gigabytes of tables; nothing else stands against it."""
+"""A larger maze would need gigabytes of tables."""
 _FORMAT = "mmrs-maze/1"
 
 
@@ -33,14 +33,14 @@ class Maze:
     size: int
     """M: cells along a side."""
     kind: str
-    """`perfect`, `plus` or, where it was built by hand, any other word."""
+    """`perfect`, `plus` or, if it was built by hand, any other word."""
     seed: int
-    """Seed it was drawn from; -1 where it was built by hand."""
+    """Seed it was drawn from; -1 if it was built by hand."""
     walls: NDArray[np.bool_]
     """``[S, 4]``: whether a wall stands to the north, south, east and west of a cell."""
     portals: NDArray[np.int32]
-    """``[P, 2]`` pairs of joined cells: stepping on one puts the agent on the other."""
-    nxt: NDArray[np.int32]
+    """``[P, 2]`` pairs of joined cells: entering one puts the agent on the other."""
+    next_state: NDArray[np.int32]
     """``[S, 4]``: the state after each action; a bump stays in place."""
 
     @property
@@ -62,7 +62,7 @@ class Maze:
             cell = frontier.pop()
             if goal == "terminal" and cell == self.goal:
                 continue
-            for other in self.nxt[cell].tolist():
+            for other in self.next_state[cell].tolist():
                 if not seen[other]:
                     seen[other] = True
                     frontier.append(other)
@@ -76,14 +76,14 @@ class Maze:
             "size": self.size,
             "kind": self.kind,
             "seed": self.seed,
-            "walls": rows.tolist(),  # one number a cell: 1 north, 2 south, 4 east, 8 west
+            "walls": rows.tolist(),  # one number per cell: 1 north, 2 south, 4 east, 8 west
             "portals": self.portals.tolist(),
         }
-        write_whole(Path(path), json.dumps(content) + "\n")
+        write_atomic(Path(path), json.dumps(content) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Maze:
-        """Read a maze that `save` wrote; a file that is not one is refused with the reason."""
+        """Read a maze that `save` wrote; any other file is refused with the reason."""
         try:
             content = json.loads(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
@@ -97,11 +97,11 @@ class Maze:
 
 
 def build(walls: NDArray[np.bool_], portals: ArrayLike = (), kind: str = "custom", seed: int = -1) -> Maze:
-    """A maze from its walls ``[S, 4]`` and portals ``[P, 2]``, checked for sense."""
+    """A maze from its walls ``[S, 4]`` and portals ``[P, 2]``, which are checked."""
     size = int(np.sqrt(len(walls)))
     if walls.shape != (size * size, 4) or size < 2:
         raise InputError(f"walls must be [S, 4] with S a square of 2 or more, not {list(walls.shape)}")
-    # Copies: the arrays are locked below, and the caller's own must stay as they are.
+    # Copies: the arrays are made read-only below, and the caller's own must stay writable.
     walls, pairs = walls.copy(), np.array(portals, np.int32).reshape(-1, 2)
     _check_walls(walls.reshape(size, size, 4))
     _check_portals(pairs, size * size)
@@ -111,20 +111,20 @@ def build(walls: NDArray[np.bool_], portals: ArrayLike = (), kind: str = "custom
     steps = np.array([-size, size, 1, -1], np.int32)
     # Beyond a wall the index may lie outside the maze; it is never used there.
     beyond = partner[np.clip(cells[:, None] + steps, 0, size * size - 1)]
-    nxt = np.where(walls, cells[:, None], beyond).astype(np.int32)
-    for array in (walls, pairs, nxt):
+    next_state = np.where(walls, cells[:, None], beyond).astype(np.int32)
+    for array in (walls, pairs, next_state):
         array.setflags(write=False)
-    return Maze(size, kind, seed, walls, pairs, nxt)
+    return Maze(size, kind, seed, walls, pairs, next_state)
 
 
 def check_size(size: int) -> None:
-    """Refuse a maze size that is no whole number from 2 to `MAX_SIZE`."""
+    """Refuse a maze size that is not a whole number from 2 to `MAX_SIZE`."""
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or not 2 <= size <= MAX_SIZE:
         raise InputError(f"the size of a maze must be a whole number from 2 to {MAX_SIZE}, not {size!r}")
 
 
 def checked_action(action: int, names: Sequence[str] = DIRECTIONS) -> int:
-    """The action as a plain number; one that is none of those named is refused."""
+    """The action as an int; an action outside the range of `names` is refused."""
     try:
         number = operator.index(action)
     except TypeError:
@@ -138,11 +138,11 @@ def checked_action(action: int, names: Sequence[str] = DIRECTIONS) -> int:
 def check_kind(kind: str) -> None:
     """Refuse an unknown kind of maze."""
     if kind not in KINDS:
-        raise InputError(f"unknown kind of maze {kind!r}. {near_matches(kind, KINDS)}")
+        raise InputError(f"unknown kind of maze {kind!r}. {did_you_mean(kind, KINDS)}")
 
 
 def generate(size: int, kind: str = "plus", seed: int = 0, goal: str = "inert") -> Maze:
-    """Draw a maze from its seed, again and again until every cell can be reached.
+    """Draw a maze from its seed; repeat until every cell is reachable.
 
     Args:
         size: M, at least 2.
@@ -158,9 +158,9 @@ def generate(size: int, kind: str = "plus", seed: int = 0, goal: str = "inert") 
 
 
 class MazeBatch(NamedTuple):
-    """N mazes of one size, as the compiled engine wants them."""
+    """N mazes of one size, as arrays for compiled code."""
 
-    nxt: NDArray[np.int32]
+    next_state: NDArray[np.int32]
     """``[N, S, 4]`` next-state tables."""
     draws: NDArray[np.int64]
     """``[N]``: draws until every cell was reachable."""
@@ -171,21 +171,21 @@ class MazeBatch(NamedTuple):
 
 
 def generate_many(size: int, kind: str, seeds: NDArray[np.uint64], goal: str = "inert") -> MazeBatch:
-    """One maze for each seed, the same as `generate` draws."""
+    """One maze per seed, the same as `generate` draws."""
     check_size(size)
     check_kind(kind)
     if goal not in GOALS:
-        raise InputError(f"unknown goal {goal!r}. {near_matches(goal, GOALS)}")
+        raise InputError(f"unknown goal {goal!r}. {did_you_mean(goal, GOALS)}")
     from mmrs.envs.maze.generator import draw_mazes  # noqa: PLC0415  numba is an optional extra
 
-    open_, partner, nxt, draws = draw_mazes(int(size), kind == "plus", goal == "terminal", seeds)
+    open_, partner, next_state, draws = draw_mazes(int(size), kind == "plus", goal == "terminal", seeds)
     if not draws.all():
         raise InputError(f"no {kind} maze of size {size} with every cell reachable turned up; try another size")
-    return MazeBatch(nxt, draws, open_, partner)
+    return MazeBatch(next_state, draws, open_, partner)
 
 
 def unreachable_rate(size: int, kind: str, goal: str = "terminal", mazes: int = 1000, first_seed: int = 0) -> float:
-    """Fraction of first draws that leave some cell out of reach: the KPI is undefined on these."""
+    """Fraction of first draws with an unreachable cell: the KPI is undefined on these."""
     seeds = np.arange(first_seed, first_seed + mazes, dtype=np.uint64)
     return float((generate_many(size, kind, seeds, goal).draws > 1).mean())
 
@@ -197,12 +197,12 @@ def _checked_seed(seed: int) -> int:
 
 
 def _check_walls(walls: NDArray[np.bool_]) -> None:
-    """A wall has two sides, and the rim is closed; `walls` is ``[M, M, 4]``."""
+    """Check that each wall has both sides and that the rim is closed; `walls` is ``[M, M, 4]``."""
     north, south, east, west = np.moveaxis(walls, 2, 0)
     if not (north[0].all() and south[-1].all() and east[:, -1].all() and west[:, 0].all()):
         raise InputError("the outer wall has a gap")
     if (south[:-1] != north[1:]).any() or (east[:, :-1] != west[:, 1:]).any():
-        raise InputError("a wall stands on one side only: neighbouring cells disagree")
+        raise InputError("a wall stands on one side only: neighboring cells disagree")
 
 
 def _check_portals(pairs: NDArray[np.int32], states: int) -> None:
@@ -213,7 +213,7 @@ def _check_portals(pairs: NDArray[np.int32], states: int) -> None:
 
 
 def _from_content(content: Any) -> Maze:
-    """Check what a maze file holds, field by field."""
+    """Build a maze from the content of a file; every field is checked."""
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise InputError(f'the field "format" is not "{_FORMAT}"')
     size, kind, seed = content.get("size", 0), content.get("kind"), content.get("seed")

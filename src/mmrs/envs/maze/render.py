@@ -11,14 +11,14 @@ SHADES = " .:*#"
 """Text shades from never visited to most visited."""
 COLD, HOT = np.array([255, 247, 214]), np.array([190, 40, 20])
 EMPTY, WALL, AGENT = (255, 255, 255), (30, 30, 40), (20, 90, 200)
-START_COLOUR, GOAL_COLOUR = (40, 160, 70), (200, 30, 120)
-# Okabe and Ito's colours for the eye that does not tell red from green; a maze of 30 or more repeats them.
-PORTAL_COLOURS = ((86, 180, 233), (230, 159, 0), (0, 158, 115), (204, 121, 167), (0, 114, 178), (213, 94, 0))
+START_COLOR, GOAL_COLOR = (40, 160, 70), (200, 30, 120)
+# Okabe and Ito's colors for color-blind readers; mazes with more than six portals repeat them.
+PORTAL_COLORS = ((86, 180, 233), (230, 159, 0), (0, 158, 115), (204, 121, 167), (0, 114, 178), (213, 94, 0))
 Picture = NDArray[np.uint8]
 
 
 def show(mode: str | None, maze: Maze, visits: NDArray[np.int64], agent: int) -> str | Picture | None:
-    """What an environment's `render` returns: text (`ansi`), a picture ``[H, W, 3]`` (`rgb_array`) or nothing."""
+    """Result of `render`: text (`ansi`), a picture ``[H, W, 3]`` (`rgb_array`) or None."""
     if mode == "ansi":
         return write(maze, visits, agent)
     if mode == "rgb_array":
@@ -27,13 +27,13 @@ def show(mode: str | None, maze: Maze, visits: NDArray[np.int64], agent: int) ->
 
 
 def heat(visits: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Visits on a scale from 0 (none) to 1 (most), by their logarithm: early on one cell has nearly all."""
+    """Log of visits, scaled from 0 (none) to 1 (most). Logarithms, because early on one cell has nearly all visits."""
     logs = np.log1p(visits.astype(np.float64))
     return np.asarray(logs / max(float(logs.max()), 1e-12))
 
 
 def write(maze: Maze, visits: NDArray[np.int64], agent: int) -> str:
-    """The maze as text: `@` agent, `S` start, `G` goal, letters for portals, darker signs for more visits."""
+    """The maze as text: `@` agent, `S` start, `G` goal, letters for portals, darker characters for more visits."""
     shade = np.ceil(heat(visits) * (len(SHADES) - 1)).astype(int)
     signs = [SHADES[level] for level in shade]
     for number, pair in enumerate(maze.portals.tolist()):
@@ -50,26 +50,26 @@ def write(maze: Maze, visits: NDArray[np.int64], agent: int) -> str:
 
 
 def draw(maze: Maze, visits: NDArray[np.int64], agent: int, pixels: int = 640) -> Picture:
-    """The maze as a picture ``[H, W, 3]`` of about `pixels` a side."""
+    """The maze as a picture ``[H, W, 3]`` with sides of about `pixels`."""
     side = max(8, pixels // maze.size)
     shares = heat(visits).reshape(maze.size, maze.size, 1)
-    colours = np.where(shares > 0, COLD + shares * (HOT - COLD), EMPTY).astype(np.uint8)
-    picture: Picture = np.repeat(np.repeat(colours, side, 0), side, 1)
-    _fill(picture, maze, START, START_COLOUR, 0.3)
-    _fill(picture, maze, maze.goal, GOAL_COLOUR, 0.3)
+    colors = np.where(shares > 0, COLD + shares * (HOT - COLD), EMPTY).astype(np.uint8)
+    picture: Picture = np.repeat(np.repeat(colors, side, 0), side, 1)
+    _fill(picture, maze, START, START_COLOR, 0.3)
+    _fill(picture, maze, maze.goal, GOAL_COLOR, 0.3)
     for number, pair in enumerate(maze.portals.tolist()):
         for cell in pair:
-            _fill(picture, maze, cell, PORTAL_COLOURS[number % len(PORTAL_COLOURS)], 0.25)
+            _fill(picture, maze, cell, PORTAL_COLORS[number % len(PORTAL_COLORS)], 0.25)
     _disc(picture, maze, agent, side)
     _walls(picture, maze, side)
     return picture
 
 
-def _fill(picture: Picture, maze: Maze, cell: int, colour: tuple[int, int, int], margin: float) -> None:
-    """A square in the middle of a cell, so that its heat still shows round it."""
+def _fill(picture: Picture, maze: Maze, cell: int, color: tuple[int, int, int], margin: float) -> None:
+    """Draw a square in the middle of a cell; the heat map stays visible around it."""
     side = picture.shape[0] // maze.size
     row, column, inset = cell // maze.size * side, cell % maze.size * side, int(margin * side)
-    picture[row + inset : row + side - inset, column + inset : column + side - inset] = colour
+    picture[row + inset : row + side - inset, column + inset : column + side - inset] = color
 
 
 def _disc(picture: Picture, maze: Maze, cell: int, side: int) -> None:
@@ -80,7 +80,7 @@ def _disc(picture: Picture, maze: Maze, cell: int, side: int) -> None:
 
 
 def _walls(picture: Picture, maze: Maze, side: int) -> None:
-    """Dark lines on the inner edge of each walled side, so that a wall between cells is two lines thick."""
+    """Draw dark lines on the inner edge of each walled side; a wall between cells is two lines thick."""
     thick = max(1, side // 16)
     blocks = picture.reshape(maze.size, side, maze.size, side, 3).swapaxes(1, 2)
     edges = (slice(0, thick), slice(-thick, None), slice(-thick, None), slice(0, thick))

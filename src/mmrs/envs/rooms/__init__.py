@@ -1,1 +1,1 @@
-"""Room worlds: a plain Gymnasium environment, and a compiled twin that steps many at once."""
+"""Room worlds: a plain Gymnasium environment, and a compiled one that steps many at once."""

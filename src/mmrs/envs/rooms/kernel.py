@@ -1,7 +1,7 @@
-"""The room worlds compiled: N environments a call, step for step what `rooms_env` does.
+"""The compiled room worlds: N environments per call, equal to `RoomsEnv` step for step.
 
-An environment is one row of whole numbers, so that saving and restoring it is copying them, and a call passes few
-arrays: unpacking one costs as much as stepping an environment.
+An environment is one row of integers. So it is saved and restored by copying the row, and a call passes few arrays:
+to unpack one array costs as much as to step one environment.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from mmrs.envs.numba_utils import STRIDE, jit, mix
+from mmrs.envs.base import Values
+from mmrs.envs.numba_utils import STRIDE, below, jit, splitmix64
 from mmrs.envs.rooms.layout import (
     CELL,
     DRAWS,
@@ -24,7 +25,6 @@ from mmrs.envs.rooms.layout import (
     STEPS,
     STREAM,
     VISITED,
-    Values,
 )
 from mmrs.envs.rooms.maps import (
     CELLS,
@@ -34,6 +34,7 @@ from mmrs.envs.rooms.maps import (
     HAS_KEY,
     KEY,
     MOVES,
+    NO_ACTION,
     NO_KEY,
     NOISE_ACTION,
     NOISE_BITS,
@@ -51,26 +52,26 @@ from mmrs.envs.rooms.maps import (
 from mmrs.envs.rooms.observations import observe
 
 NEXT_STEP, SAME_STEP, DISABLED = range(3)
-"""When an environment that ended starts again: with the next step, at once, or when it is told to."""
+"""When an environment that ended restarts: at the next step, in the same step, or at an explicit reset."""
 _PAIRS, _PASSAGES, _MOVES = np.array(PAIRS), np.array(PASSAGES), np.array(MOVES)
 _MIDDLES = np.array([middle(room) for room in range(ROOMS * ROOMS)])
 _CLOSED, _KEY_ROOMS = closed_rooms(), key_rooms()
-_U32, _U48 = np.uint64(32), np.uint64(64 - NOISE_BITS)
+_U48 = np.uint64(64 - NOISE_BITS)
 
 
 @jit
 def _bits(row: Values) -> Any:
     """The next 64 random bits of an environment's stream."""
     row[DRAWS] += 1
-    return mix(np.uint64(row[STREAM]) + np.uint64(row[DRAWS]) * STRIDE)
+    return splitmix64(np.uint64(row[STREAM]) + np.uint64(row[DRAWS]) * STRIDE)
 
 
 @jit
 def _draw_map(row: Values, grid: Values) -> None:
-    """`rooms_map.multi_rooms`."""
+    """The compiled form of `maps.multi_rooms`."""
     order = np.arange(len(_PASSAGES))
     for i in range(len(order) - 1, 0, -1):
-        j = np.int64((_bits(row) >> _U32) * np.uint64(i + 1) >> _U32)
+        j = below(_bits(row), i + 1)
         order[i], order[j] = order[j], order[i]
     rooms = len(_MIDDLES)
     group, joined = np.arange(rooms), np.zeros((rooms, rooms), np.bool_)
@@ -87,8 +88,8 @@ def _draw_map(row: Values, grid: Values) -> None:
     depth = np.full(rooms, -1)
     queue = np.zeros(rooms, np.int64)
     depth[0], known = 0, 1
-    for place in range(rooms):
-        room = queue[place]
+    for index in range(rooms):
+        room = queue[index]
         for other in range(rooms):
             if joined[room, other] and depth[other] < 0:
                 depth[other] = depth[room] + 1
@@ -100,13 +101,13 @@ def _draw_map(row: Values, grid: Values) -> None:
 @jit
 def _visit(row: Values) -> None:
     states = (len(row) - GRID - CELLS) // 2
-    place = GRID + CELLS + row[PHASE] * CELLS + row[CELL]
-    if row[place] != row[EPISODE]:
-        row[place] = row[EPISODE]
+    index = GRID + CELLS + row[PHASE] * CELLS + row[CELL]
+    if row[index] != row[EPISODE]:
+        row[index] = row[EPISODE]
         row[STATES] += 1
-    if row[place + states] == 0:
+    if row[index + states] == 0:
         row[VISITED] += 1
-    row[place + states] += 1
+    row[index + states] += 1
 
 
 @jit
@@ -118,25 +119,25 @@ def _begin(procedural: bool, row: Values) -> None:
     else:
         grid[:] = _KEY_ROOMS
     row[CELL], row[PHASE], row[STEPS], row[STATES] = START, NO_KEY, 0, 0
-    row[OVER], row[LAST], row[NOISE] = 0, 4, 0
+    row[OVER], row[LAST], row[NOISE] = 0, NO_ACTION, 0
     row[EPISODE] += 1
     _visit(row)
 
 
 @jit
 def _move(action: int, row: Values) -> bool:
-    """Walk or redraw the noise; whether the goal was reached."""
+    """Move or redraw the noise; returns whether the goal was reached."""
     grid = row[GRID : GRID + CELLS]
     if action == NOISE_ACTION:
         row[NOISE] = np.int64(_bits(row) >> _U48)
     else:
         target = row[CELL] + _MOVES[action]
-        held = grid[target]
-        if held != WALL and (held != DOOR or row[PHASE] != NO_KEY):
+        content = grid[target]
+        if content != WALL and (content != DOOR or row[PHASE] != NO_KEY):
             row[CELL] = target
-            if held == KEY:
+            if content == KEY:
                 row[PHASE] = HAS_KEY
-            elif held == DOOR:
+            elif content == DOOR:
                 row[PHASE] = OPEN
     row[STEPS] += 1
     row[LAST] = action
@@ -148,7 +149,7 @@ def _move(action: int, row: Values) -> bool:
 
 @jit
 def reset(procedural: bool, noise: bool, image: bool, rows: Values, mask: Values, obs: Values) -> None:
-    """Start an episode in the environments of the mask ``[N]``; observations ``[N, F]`` of all."""
+    """Start an episode in the environments of the mask ``[N]``; write the observations ``[N, F]`` of all."""
     for i in range(len(mask)):
         if mask[i]:
             _begin(procedural, rows[i])
@@ -157,7 +158,7 @@ def reset(procedural: bool, noise: bool, image: bool, rows: Values, mask: Values
 
 @jit
 def _first_wrong(noise: bool, mode: int, rows: Values, actions: Values) -> int:
-    """The first environment that cannot be stepped, or N."""
+    """Index of the first environment that cannot be stepped, or N."""
     for i in range(len(actions)):
         if not 0 <= actions[i] < (5 if noise else 4) or (mode == DISABLED and rows[i, OVER]):
             return i
@@ -167,25 +168,25 @@ def _first_wrong(noise: bool, mode: int, rows: Values, actions: Values) -> int:
 @jit
 def step(
     procedural: bool, noise: bool, image: bool, mode: int,
-    rows: Values, actions: Values, obs: Values, last: Values, flags: Values, told: Values,
+    rows: Values, actions: Values, obs: Values, last: Values, flags: Values, stats: Values,
 ) -> int:  # fmt: skip
-    """Step all environments, or none where one of them cannot be stepped.
+    """Step all environments, or none if one of them cannot be stepped.
 
     Args:
-        procedural: a new map each episode.
+        procedural: whether each episode has a new map.
         noise: whether there is a fifth action.
         image: whether observations are images.
-        mode: of the automatic reset.
-        rows: ``[N, W]``, the environments; changed in place.
+        mode: one of `NEXT_STEP`, `SAME_STEP` and `DISABLED`.
+        rows: ``[N, W]``, the environments; changed in index.
         actions: ``[N]`` int64.
         obs: ``[N, F]``, written.
         last: ``[N, F]``, written where an episode ended under SAME_STEP: its true last observation.
         flags: ``[2, N]`` bool, written: terminated (success, and a reward of 1) and truncated.
-        told: ``[2, 3, N]`` int64, written: states of the episode, visited ever and steps of the episode; first as
-            `obs` shows, then as the step left them, which differs where an episode ended under SAME_STEP.
+        stats: ``[2, 3, N]`` int64, written: states of the episode, states visited ever, and steps of the episode; first
+            those of `obs`, then those before a reset. They differ where an episode ended under SAME_STEP.
 
     Returns:
-        How many episodes ended; or -1 - i, if environment i has no such action or is over.
+        Number of episodes that ended; or -1 - i if the action of environment i is invalid or its episode is over.
     """
     wrong = _first_wrong(noise, mode, rows, actions)
     if wrong < len(actions):
@@ -200,13 +201,13 @@ def step(
             flags[0, i] = _move(actions[i], row)
             flags[1, i] = not flags[0, i] and row[STEPS] >= TIME_LIMIT
             _visit(row)
-        told[1, 0, i], told[1, 1, i], told[1, 2, i] = row[STATES], row[VISITED], row[STEPS]
+        stats[1, 0, i], stats[1, 1, i], stats[1, 2, i] = row[STATES], row[VISITED], row[STEPS]
         if flags[0, i] or flags[1, i]:
             ended += 1
             row[OVER] = 1
             if mode == SAME_STEP:
                 observe(procedural, noise, image, row, last[i])
                 _begin(procedural, row)
-        told[0, 0, i], told[0, 1, i], told[0, 2, i] = row[STATES], row[VISITED], row[STEPS]
+        stats[0, 0, i], stats[0, 1, i], stats[0, 2, i] = row[STATES], row[VISITED], row[STEPS]
         observe(procedural, noise, image, row, obs[i])
     return ended

@@ -1,6 +1,6 @@
-"""Maps of the room worlds: nine rooms of 3x3 cells on a 13x13 grid, the passages between them, and what is reachable.
+"""Maps of the room worlds: nine rooms of 3x3 cells on a 13x13 grid, their passages, and the reachable states.
 
-Everything here is plain Python: the reference environment is built on it, and the compiled one must agree with it.
+Everything here is plain Python: the reference environment uses it, and the compiled one must agree with it.
 """
 
 from __future__ import annotations
@@ -11,32 +11,41 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from mmrs.errors import InputError, did_you_mean
+
 Grid = NDArray[np.uint8]
 SIDE = 13
 CELLS = SIDE * SIDE
 ROOMS = 3
 """Rooms along a side."""
 FLOOR, WALL, DOOR, KEY, GOAL = range(5)
-"""What a cell of a grid holds."""
+"""Content of a cell of a grid."""
 NO_KEY, HAS_KEY, OPEN = range(3)
 """Phases of an episode; a true state is ``phase * CELLS + cell``."""
 MOVES = (-SIDE, SIDE, 1, -1)
 """Change of the cell by the actions N, S, E, W."""
 NOISE_ACTION = 4
+NO_ACTION = 4
+"""Index of "none" in the observation of the last action, after N, S, E and W."""
 NOISE_BITS = 16
 VIEW = 5
 """Cells along a side of the egocentric view."""
 TIME_LIMIT = 200
 SHADES = np.array([0.0, 0.3, 0.5, 0.6, 0.8], np.float32)
-"""Grey of floor, wall, closed door, key and goal; the agent is 1."""
+"""Gray level of floor, wall, closed door, key and goal; the agent is 1."""
 PIXELS = 84
 """Side of an image observation."""
+MAP_BLOCK, VIEW_BLOCK, BIT_WIDTH = 6, 14, 5
+"""Pixels per cell in an image of the map, per cell in an image of the view, and per bit of noise."""
+STRIDE = 0x9E3779B97F4A7C15
+"""Increment of the state of a splitmix64 stream per draw."""
+_MASK_64 = (1 << 64) - 1
 _SERPENTINE = ((0, 1), (1, 2), (2, 5), (5, 4), (4, 3), (3, 6), (6, 7), (7, 8))
-"""Rooms in row-major numbers: along the first row, back along the second, along the third."""
+"""Rooms in row-major order: along the first row, back along the second, along the third."""
 
 
 def cell_at(row: int, column: int) -> int:
-    """Number of a cell."""
+    """Index of a cell."""
     return row * SIDE + column
 
 
@@ -60,7 +69,7 @@ _GOAL_CELL = cell_at(11, 11)
 
 
 def closed_rooms() -> Grid:
-    """Nine rooms without a way out."""
+    """Nine rooms without passages."""
     grid = np.full((SIDE, SIDE), WALL, np.uint8)
     for row in range(1, SIDE, 4):
         for column in range(1, SIDE, 4):
@@ -77,19 +86,23 @@ def key_rooms() -> Grid:
     return grid
 
 
+def splitmix64(z: int) -> int:
+    """64 random bits of the splitmix64 stream whose state is `z`; `numba_utils.splitmix64` is the same in numba."""
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & _MASK_64
+    z = (z ^ z >> 27) * 0x94D049BB133111EB & _MASK_64
+    return z ^ z >> 31
+
+
 class Stream:
-    """Random numbers by counting: draw number c of a stream is a hash of (stream, c), here and in compiled code."""
+    """Counter-based random numbers: draw c of a stream is a hash of (stream, c), here and in compiled code."""
 
     def __init__(self, key: int) -> None:
         self.key, self.count = key, 0
 
     def bits(self) -> int:
-        """64 random bits (splitmix64)."""
+        """The next 64 random bits."""
         self.count += 1
-        z = self.key + self.count * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF
-        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
-        z = (z ^ z >> 27) * 0x94D049BB133111EB & 0xFFFFFFFFFFFFFFFF
-        return z ^ z >> 31
+        return splitmix64(self.key + self.count * STRIDE & _MASK_64)
 
     def below(self, number: int) -> int:
         """A number from 0 to `number` - 1."""
@@ -99,54 +112,54 @@ class Stream:
 def multi_rooms(stream: Stream) -> Grid:
     """A new map: the passages of a random spanning tree, and the goal in the middle of the room farthest along it.
 
-    Passages are opened in random order unless they would close a loop; of rooms equally far the first is taken.
+    Passages are opened in random order unless they would close a loop; of equally distant rooms the first is taken.
     """
     order = list(range(len(PAIRS)))
     for i in range(len(order) - 1, 0, -1):
         j = stream.below(i + 1)
         order[i], order[j] = order[j], order[i]
     grid, group = closed_rooms(), list(range(ROOMS * ROOMS))
-    neighbours: list[list[int]] = [[] for _ in group]
+    neighbors: list[list[int]] = [[] for _ in group]
     for number in order:
         a, b = PAIRS[number]
         if group[a] != group[b]:
             group = [group[a] if g == group[b] else g for g in group]
             grid[PASSAGES[number]] = FLOOR
-            neighbours[a].append(b)
-            neighbours[b].append(a)
-    grid[middle(_farthest(neighbours))] = GOAL
+            neighbors[a].append(b)
+            neighbors[b].append(a)
+    grid[middle(_farthest(neighbors))] = GOAL
     return grid
 
 
-def _farthest(neighbours: list[list[int]]) -> int:
-    """The room with the most passages between it and the first."""
+def _farthest(neighbors: list[list[int]]) -> int:
+    """The room with the most passages between it and the first room."""
     depth, queue = {0: 0}, [0]
     for room in queue:
-        for other in neighbours[room]:
+        for other in neighbors[room]:
             if other not in depth:
                 depth[other] = depth[room] + 1
                 queue.append(other)
     return min(depth, key=lambda room: (-depth[room], room))
 
 
-def enter(grid: Grid, cell: int, phase: int, action: int) -> tuple[int, int]:
-    """Cell and phase after a move; walls stop it, and so does the door without the key."""
+def move(grid: Grid, cell: int, phase: int, action: int) -> tuple[int, int]:
+    """Cell and phase after a move; a wall blocks it, and so does the door without the key."""
     target = cell + MOVES[action]
-    held = grid[target]
-    if held == WALL or (held == DOOR and phase == NO_KEY):
+    content = grid[target]
+    if content == WALL or (content == DOOR and phase == NO_KEY):
         return cell, phase
-    return target, max(phase, HAS_KEY if held == KEY else OPEN if held == DOOR else NO_KEY)
+    return target, max(phase, HAS_KEY if content == KEY else OPEN if content == DOOR else NO_KEY)
 
 
 def reachable_states(grid: Grid) -> set[int]:
-    """Every true state some actions lead to, by search; nothing lies behind the goal."""
+    """Every true state that can be reached, by search; the goal ends an episode."""
     first = (START, NO_KEY)
     seen, queue = {first}, [first]
     for cell, phase in queue:
         if grid[cell] == GOAL:
             continue
         for action in range(len(MOVES)):
-            state = enter(grid, cell, phase, action)
+            state = move(grid, cell, phase, action)
             if state not in seen:
                 seen.add(state)
                 queue.append(state)
@@ -155,14 +168,14 @@ def reachable_states(grid: Grid) -> set[int]:
 
 @dataclass(frozen=True)
 class World:
-    """What distinguishes one of the worlds from another."""
+    """The properties in which the worlds differ."""
 
     name: str
     actions: tuple[str, ...]
     features: int
     """Length of a feature observation."""
     phases: int
-    """Phases its true states have."""
+    """Number of phases of its true states."""
     procedural: bool
     """Whether each episode has a new map."""
     noise: bool
@@ -180,12 +193,19 @@ WORLDS = {
 }
 
 
+def world_named(name: str) -> World:
+    """One of `WORLDS`; an unknown name is refused with a suggestion."""
+    if name not in WORLDS:
+        raise InputError(f"unknown world {name!r}. {did_you_mean(name, WORLDS)}")
+    return WORLDS[name]
+
+
 @lru_cache
 def reachable(world: World) -> tuple[int, int]:
-    """True states reachable in one episode, and in all episodes together.
+    """Number of true states reachable in one episode, and in all episodes together.
 
-    Spanning trees all have as many passages; over many episodes each passage is open once. Noise is no part of a true
-    state: nothing depends on it.
+    All spanning trees have the same number of passages, and over many episodes each passage is open once. Noise is not
+    part of a true state: nothing depends on it.
     """
     if not world.procedural:
         states = len(reachable_states(key_rooms()))

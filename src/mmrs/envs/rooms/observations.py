@@ -1,16 +1,19 @@
-"""What the compiled room worlds show: features, or grey images."""
+"""Observations of the compiled room worlds: features or gray images."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from mmrs.envs.base import Values
 from mmrs.envs.numba_utils import jit
-from mmrs.envs.rooms.layout import CELL, GRID, LAST, NOISE, PHASE, Values
+from mmrs.envs.rooms.layout import CELL, GRID, LAST, NOISE, PHASE
 from mmrs.envs.rooms.maps import (
+    BIT_WIDTH,
     CELLS,
     DOOR_CELL,
     GOAL,
     KEY_CELL,
+    MAP_BLOCK,
     NO_KEY,
     NOISE_BITS,
     OPEN,
@@ -18,21 +21,19 @@ from mmrs.envs.rooms.maps import (
     SHADES,
     SIDE,
     VIEW,
+    VIEW_BLOCK,
     WALL,
     key_rooms,
 )
 
 _BYTES = (SHADES * 255).astype(np.uint8)
-_KEY_BLOCK, _VIEW_BLOCK, _BIT_WIDTH = 6, 14, 5
-_MAP_BLOCKS = np.kron(_BYTES[key_rooms()].reshape(SIDE, SIDE), np.ones((_KEY_BLOCK, _KEY_BLOCK), np.uint8))
-# Images are written eight pixels at a time, as words, which is many times faster; two lines are a whole number of them.
+_MAP_BLOCKS = np.kron(_BYTES[key_rooms()].reshape(SIDE, SIDE), np.ones((MAP_BLOCK, MAP_BLOCK), np.uint8))
+# Images are written in words of eight pixels, which is many times faster; two lines are a whole number of words.
 _PAIR = 2 * PIXELS // 8
-_KEY_IMAGE = np.pad(_MAP_BLOCKS, (0, PIXELS - SIDE * _KEY_BLOCK)).ravel().view(np.int64)
-
-
+_KEY_IMAGE = np.pad(_MAP_BLOCKS, (0, PIXELS - SIDE * MAP_BLOCK)).ravel().view(np.int64)
 _SHOWN = np.where(np.isin(np.arange(len(_BYTES)), (WALL, GOAL)), _BYTES, 0).astype(np.uint8)
 _SHOWN_WORDS = np.repeat(_SHOWN, 8).view(np.int64)
-"""Eight pixels of what a window shows of a cell."""
+"""Eight pixels of each cell content as the view shows it."""
 _WHITE = -1
 """Eight white pixels."""
 
@@ -45,7 +46,7 @@ def _block_lines(count: int, size: int) -> Values:
     return lines.reshape(count, -1).view(np.int64)
 
 
-_VIEW_LINES, _NOISE_LINES = _block_lines(VIEW, _VIEW_BLOCK), _block_lines(NOISE_BITS, _BIT_WIDTH)
+_VIEW_LINES, _NOISE_LINES = _block_lines(VIEW, VIEW_BLOCK), _block_lines(NOISE_BITS, BIT_WIDTH)
 
 
 @jit
@@ -57,17 +58,17 @@ def _window(row: int, column: int, grid: Values) -> int:
 
 @jit
 def _repeat(words: Values, count: int) -> None:
-    """Copy the first two lines of pixels over all of an image's next `count` lines, themselves included."""
-    for place in range(_PAIR, count * PIXELS // 8, _PAIR):
+    """Repeat the first two lines of pixels over the first `count` lines."""
+    for index in range(_PAIR, count * PIXELS // 8, _PAIR):
         for word in range(_PAIR):
-            words[place + word] = words[word]
+            words[index + word] = words[word]
 
 
 @jit
 def _paint(out: Values, cell: int, shade: int) -> None:
-    """A cell of the map in an image of it."""
-    for y in range(cell // SIDE * _KEY_BLOCK, (cell // SIDE + 1) * _KEY_BLOCK):
-        for x in range(cell % SIDE * _KEY_BLOCK, (cell % SIDE + 1) * _KEY_BLOCK):
+    """Fill a cell in an image of the map."""
+    for y in range(cell // SIDE * MAP_BLOCK, (cell // SIDE + 1) * MAP_BLOCK):
+        for x in range(cell % SIDE * MAP_BLOCK, (cell % SIDE + 1) * MAP_BLOCK):
             out[y * PIXELS + x] = shade
 
 
@@ -75,10 +76,10 @@ def _paint(out: Values, cell: int, shade: int) -> None:
 def _view_features(row: Values, out: Values) -> None:
     grid = row[GRID : GRID + CELLS]
     top, left = row[CELL] // SIDE - VIEW // 2, row[CELL] % SIDE - VIEW // 2
-    for place in range(VIEW * VIEW):
-        held = _window(top + place // VIEW, left + place % VIEW, grid)
-        out[place] = held == WALL
-        out[VIEW * VIEW + place] = held == GOAL
+    for index in range(VIEW * VIEW):
+        content = _window(top + index // VIEW, left + index % VIEW, grid)
+        out[index] = content == WALL
+        out[VIEW * VIEW + index] = content == GOAL
     out[2 * VIEW * VIEW :] = 0
     out[2 * VIEW * VIEW + row[LAST]] = 1
 
@@ -87,7 +88,7 @@ def _view_features(row: Values, out: Values) -> None:
 def _view_image(row: Values, out: Values) -> None:
     grid, words = row[GRID : GRID + CELLS], out.view(np.int64)
     top, left = row[CELL] // SIDE - VIEW // 2, row[CELL] % SIDE - VIEW // 2
-    height = _VIEW_BLOCK * PIXELS // 8
+    height = VIEW_BLOCK * PIXELS // 8
     for y in range(VIEW + 1):
         band = words[y * height : (y + 1) * height]
         band[:_PAIR] = 0
@@ -99,7 +100,7 @@ def _view_image(row: Values, out: Values) -> None:
                 shade = _WHITE
             for word in range(_PAIR):
                 band[word] |= _VIEW_LINES[x, word] & shade
-        _repeat(band, _VIEW_BLOCK)
+        _repeat(band, VIEW_BLOCK)
 
 
 @jit
@@ -114,26 +115,26 @@ def _map_features(noise: bool, row: Values, out: Values) -> None:
 
 @jit
 def _map_image(noise: bool, row: Values, out: Values) -> None:
-    """The map as it always begins, and what has changed in it."""
+    """The map at the start of an episode, with the cells that have changed since."""
     words = out.view(np.int64)
-    for place in range(len(words)):
-        words[place] = _KEY_IMAGE[place]
+    for index in range(len(words)):
+        words[index] = _KEY_IMAGE[index]
     if row[PHASE] != NO_KEY:
         _paint(out, KEY_CELL, 0)
     if row[PHASE] == OPEN:
         _paint(out, DOOR_CELL, 0)
     _paint(out, row[CELL], 255)
     if noise:
-        strip = words[SIDE * _KEY_BLOCK * PIXELS // 8 :]
+        strip = words[SIDE * MAP_BLOCK * PIXELS // 8 :]
         for bit in range(NOISE_BITS):
             for word in range(_PAIR):
                 strip[word] |= _NOISE_LINES[bit, word] & -(row[NOISE] >> bit & 1)
-        _repeat(strip, PIXELS - SIDE * _KEY_BLOCK)
+        _repeat(strip, PIXELS - SIDE * MAP_BLOCK)
 
 
 @jit
 def observe(procedural: bool, noise: bool, image: bool, row: Values, out: Values) -> None:
-    """What an environment shows, into ``[F]``: as `rooms_env` draws it."""
+    """Write the observation of an environment to `out` ``[F]``, equal to that of `RoomsEnv`."""
     if procedural and image:
         _view_image(row, out)
     elif procedural:

@@ -1,4 +1,4 @@
-"""The compiled room worlds to train in: saved and restored by copying their numbers, without replay."""
+"""The compiled room worlds as `ResumableVectorEnv`: saved and restored by copying their state, without replay."""
 
 from __future__ import annotations
 
@@ -8,25 +8,23 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from mmrs.envs.base import Episodes, Step, Values
+from mmrs.envs.base import NO_EPISODES, EnvStep, Episodes, Values
 from mmrs.envs.rooms.maps import reachable
 from mmrs.envs.rooms.vector_env import RoomsVectorEnv
 from mmrs.errors import InputError
 
-NOTHING_ENDED = Episodes()
-
 
 class RoomsEnvs:
-    """`TrainingEnvs` over `RoomsVectorEnv`.
+    """`ResumableVectorEnv` over `RoomsVectorEnv`.
 
-    An episode that ends reports ``success``, ``states`` (true states it visited) and ``coverage`` (share of all true
-    states that these environments have visited together since they began; those of another object are not among them).
+    An episode that ends reports ``success``, ``states`` (number of true states it visited) and ``coverage`` (share of
+    all true states that the environments of this object have visited together since they were made).
 
     Args:
         world: `KeyRooms`, `MultiRooms` or `NoisyTV`.
         num_envs: N.
         obs_type: `features` or `image`.
-        first_index: Number of environment 0 in the run, where several objects share its environments.
+        first_index: Index of environment 0 within the run, if several objects share its environments.
     """
 
     def __init__(self, world: str, num_envs: int, *, obs_type: str = "features", first_index: int = 0) -> None:
@@ -36,8 +34,8 @@ class RoomsEnvs:
         self.action_space = self.envs.single_action_space
         self._first_index = first_index
         self._actions: Values | None = None
-        self._arrived: Step | None = None
-        self._ever = reachable(self.envs.world)[1]
+        self._received: EnvStep | None = None
+        self._reachable_ever = reachable(self.envs.world)[1]
 
     @property
     def visits(self) -> Values:
@@ -48,56 +46,56 @@ class RoomsEnvs:
         """Start all environments afresh; environment i gets a seed derived from (seed, i). Returns ``[N, *obs]``."""
         if seed < 0:
             raise InputError(f"seed is {seed}, expected 0 or more.")
-        self._refuse_under_way()
+        self._require_idle()
         keys = range(self._first_index, self._first_index + self.num_envs)
         words = [np.random.SeedSequence(seed, spawn_key=(key,)).generate_state(1)[0] for key in keys]
         return self.envs.reset(seed=[int(word) for word in words])[0]
 
-    def step(self, actions: Values) -> Step:
+    def step(self, actions: Values) -> EnvStep:
         """Step all environments with ``[N]`` actions, checked against the action space first."""
         self.send(actions)
         return self.recv()
 
     def send(self, actions: Values) -> None:
-        """Keep the actions: there is nobody else to do the work."""
-        self._refuse_under_way()
+        """Keep the actions; `recv_obs` does the work."""
+        self._require_idle()
         self._actions = actions
 
-    def ready(self) -> None:
-        """Only `wait` can tell whether a step is done."""
+    def poll(self) -> None:
+        """Unknown: the step is computed by `recv_obs`."""
 
-    def wait(self) -> Values:
-        """Step; what the agent sees next."""
+    def recv_obs(self) -> Values:
+        """Compute the step; returns what the agent sees next."""
         if self._actions is None:
             raise InputError("No step is under way; call send() first.")
-        if self._arrived is None:
+        if self._received is None:
             try:
-                self._arrived = self._advance(self._actions)
+                self._received = self._advance(self._actions)
             except BaseException:
                 self._actions = None
                 raise
-        return self._arrived.obs
+        return self._received.obs
 
-    def recv(self) -> Step:
-        """The whole step."""
-        self.wait()
-        step, self._arrived, self._actions = self._arrived, None, None
+    def recv(self) -> EnvStep:
+        """The step that `send` started."""
+        self.recv_obs()
+        step, self._received, self._actions = self._received, None, None
         assert step is not None
         return step
 
-    def _advance(self, actions: Values) -> Step:
-        obs, last, (terminated, truncated), told, ended = self.envs.advance(actions)
+    def _advance(self, actions: Values) -> EnvStep:
+        obs, last, (terminated, truncated), stats, ended = self.envs.advance(actions)
         reward = terminated.astype(np.float32)
         if not ended:
-            return Step(obs, reward, terminated, truncated, obs[:0], NOTHING_ENDED)
+            return EnvStep(obs, reward, terminated, truncated, obs[:0], NO_EPISODES)
         done = terminated | truncated
-        return Step(obs, reward, terminated, truncated, last[done], self._episodes(done, reward, told[1]))
+        return EnvStep(obs, reward, terminated, truncated, last[done], self._episodes(done, reward, stats[1]))
 
-    def _episodes(self, done: Values, reward: Values, told: Values) -> Episodes:
-        """Nothing but the goal pays, so that the last reward is the return."""
-        coverage = np.count_nonzero(self.visits.any(0)) / self._ever
+    def _episodes(self, done: Values, reward: Values, stats: Values) -> Episodes:
+        """Episodes that ended. Only the goal pays, so the last reward is the return."""
+        coverage = np.count_nonzero(self.visits.any(0)) / self._reachable_ever
         returns = reward[done].tolist()
-        states, lengths = told[0, done].tolist(), told[2, done].tolist()
+        states, lengths = stats[0, done].tolist(), stats[2, done].tolist()
         infos = [
             {"success": success, "states": float(seen), "coverage": coverage}
             for success, seen in zip(returns, states, strict=True)
@@ -105,8 +103,8 @@ class RoomsEnvs:
         return Episodes(returns, list(returns), lengths, infos, np.flatnonzero(done).tolist())
 
     def state(self) -> list[dict[str, Any]]:
-        """The numbers of each environment."""
-        self._refuse_under_way()
+        """World name and state row of each environment."""
+        self._require_idle()
         return [{"world": self.envs.world.name, "row": row.copy()} for row in self.envs.rows]
 
     def restore(self, state: Sequence[dict[str, Any]]) -> Values:
@@ -117,7 +115,7 @@ class RoomsEnvs:
         self.envs.load(np.stack([one["row"] for one in state]))
         return self.envs.observe()
 
-    def _refuse_under_way(self) -> None:
+    def _require_idle(self) -> None:
         if self._actions is not None:
             raise InputError("A step is under way; call recv() first.")
 

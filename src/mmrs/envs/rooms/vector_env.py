@@ -1,4 +1,4 @@
-"""The compiled room worlds behind Gymnasium's VectorEnv: what N copies of `rooms_env` do, many times faster."""
+"""The compiled room worlds as a Gymnasium VectorEnv: the same as N copies of `RoomsEnv`, many times faster."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from mmrs.envs.rooms import kernel as rooms_kernel
-from mmrs.envs.rooms import layout
+from mmrs.envs.base import Values
+from mmrs.envs.rooms import kernel, layout
 from mmrs.envs.rooms.env import observation_space
-from mmrs.envs.rooms.layout import Values, parts, width
-from mmrs.envs.rooms.maps import CELLS, WORLDS, reachable
+from mmrs.envs.rooms.layout import parts, width
+from mmrs.envs.rooms.maps import CELLS, reachable, world_named
 from mmrs.envs.rooms.render import draw
-from mmrs.errors import InputError, near_matches
+from mmrs.errors import InputError
 
 _MODES = {
-    AutoresetMode.NEXT_STEP: rooms_kernel.NEXT_STEP,
-    AutoresetMode.SAME_STEP: rooms_kernel.SAME_STEP,
-    AutoresetMode.DISABLED: rooms_kernel.DISABLED,
+    AutoresetMode.NEXT_STEP: kernel.NEXT_STEP,
+    AutoresetMode.SAME_STEP: kernel.SAME_STEP,
+    AutoresetMode.DISABLED: kernel.DISABLED,
 }
 
 
@@ -45,11 +45,9 @@ class RoomsVectorEnv(VectorEnv[Any, Any, Any]):
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         render_mode: str | None = None,
     ) -> None:
-        if world not in WORLDS:
-            raise InputError(f"unknown world {world!r}. {near_matches(world, WORLDS)}")
         if num_envs < 1:
             raise InputError(f"num_envs is {num_envs}, expected at least 1.")
-        self.world, self.num_envs, self.obs_type, self.render_mode = WORLDS[world], num_envs, obs_type, render_mode
+        self.world, self.num_envs, self.obs_type, self.render_mode = world_named(world), num_envs, obs_type, render_mode
         mode = AutoresetMode(autoreset_mode)
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": 15, "autoreset_mode": mode}
         self.single_observation_space = observation_space(self.world, obs_type)
@@ -57,19 +55,19 @@ class RoomsVectorEnv(VectorEnv[Any, Any, Any]):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.rows: Values = np.zeros((num_envs, width(self.world)), np.int64)
-        """All there is to know of the environments."""
+        """``[N, W]``: the whole state of the environments; see `layout`."""
         self._state, self._grid, self._stamps, self.visits = parts(self.rows)
-        self._kind = (self.world.procedural, self.world.noise, obs_type == "image")
+        self._world_flags = (self.world.procedural, self.world.noise, obs_type == "image")
         self._mode = _MODES[mode]
         self._shape = (num_envs, *self.single_observation_space.shape)
         self._dtype = self.single_observation_space.dtype
         self._flat = (num_envs, int(np.prod(self._shape[1:])))
         self._last = np.zeros(self._flat, self._dtype)
-        self._all = np.ones(num_envs, bool)
+        self._every_env = np.ones(num_envs, bool)
         self._begun = np.zeros(num_envs, bool)
         self._ready = False
-        once, self._ever = reachable(self.world)
-        self._once = np.full(num_envs, once)
+        in_one_episode, self._reachable_ever = reachable(self.world)
+        self._reachable = np.full(num_envs, in_one_episode)
 
     # --- Gymnasium --------------------------------------------------------------------------------------------------
 
@@ -90,24 +88,24 @@ class RoomsVectorEnv(VectorEnv[Any, Any, Any]):
         self._begun |= mask
         self._ready = bool(self._begun.all())
         obs = np.empty(self._flat, self._dtype)
-        rooms_kernel.reset(*self._kind, self.rows, mask, obs)
+        kernel.reset(*self._world_flags, self.rows, mask, obs)
         states, visited = (self._state[:, column].copy() for column in (layout.STATES, layout.VISITED))
         return obs.reshape(self._shape), self._info(np.zeros(self.num_envs, bool), states, visited, mask)
 
     def step(self, actions: Values) -> tuple[Values, Values, Values, Values, dict[str, Any]]:
         """Step every environment."""
-        obs, last, flags, told, ended = self.advance(actions)
+        obs, last, flags, stats, ended = self.advance(actions)
         terminated, truncated = flags
         reward = terminated.astype(np.float64)
-        if not ended or self._mode != rooms_kernel.SAME_STEP:
-            return obs, reward, terminated, truncated, self._info(terminated, told[0, 0], told[0, 1], self._all)
+        if not ended or self._mode != kernel.SAME_STEP:
+            return obs, reward, terminated, truncated, self._info(terminated, stats[0, 0], stats[0, 1], self._every_env)
         done = terminated | truncated
-        info = self._info(terminated & ~done, told[0, 0], told[0, 1], self._all)
+        info = self._info(terminated & ~done, stats[0, 0], stats[0, 1], self._every_env)
         final = np.full(self.num_envs, None, object)
         for i in np.flatnonzero(done).tolist():
             final[i] = last[i].copy()
         info |= {"final_obs": final, "_final_obs": done.copy(), "_final_info": done.copy()}
-        info["final_info"] = self._info(terminated & done, told[1, 0], told[1, 1], done)
+        info["final_info"] = self._info(terminated & done, stats[1, 0], stats[1, 1], done)
         return obs, reward, terminated, truncated, info
 
     def render(self) -> tuple[Any, ...] | None:
@@ -116,15 +114,15 @@ class RoomsVectorEnv(VectorEnv[Any, Any, Any]):
             return None
         return tuple(self.picture(i) for i in range(self.num_envs))
 
-    # --- for those who want arrays ----------------------------------------------------------------------------------
+    # --- arrays instead of infos ------------------------------------------------------------------------------------
 
     def advance(self, actions: Values) -> tuple[Values, Values, Values, Values, int]:
-        """One step: observations, last ones (which the next step overwrites), flags, numbers, and how many ended.
+        """One step: observations, last ones (which the next step overwrites), flags, statistics, number of ends.
 
-        See `rooms_kernel.step` for their shapes.
+        See `kernel.step` for their shapes.
         """
         actions = np.asarray(actions)
-        if actions.shape != self._all.shape or actions.dtype.kind not in "iu":
+        if actions.shape != self._every_env.shape or actions.dtype.kind not in "iu":
             raise InputError(
                 f"actions are {actions.dtype} of shape {actions.shape}, expected whole numbers of shape "
                 f"({self.num_envs},): one for each environment."
@@ -132,23 +130,23 @@ class RoomsVectorEnv(VectorEnv[Any, Any, Any]):
         if not self._ready:
             raise InputError("Call reset() before the first step.")
         obs, flags = np.empty(self._flat, self._dtype), np.empty((2, self.num_envs), bool)
-        told = np.empty((2, 3, self.num_envs), np.int64)
+        stats = np.empty((2, 3, self.num_envs), np.int64)
         actions = np.ascontiguousarray(actions, np.int64)
-        ended = rooms_kernel.step(*self._kind, self._mode, self.rows, actions, obs, self._last, flags, told)
+        ended = kernel.step(*self._world_flags, self._mode, self.rows, actions, obs, self._last, flags, stats)
         if ended < 0:
             self._refuse(-1 - ended, actions)
-        if self._kind[2]:
-            return obs.reshape(self._shape), self._last.reshape(self._shape), flags, told, ended
-        return obs, self._last, flags, told, ended
+        if self._world_flags[2]:
+            return obs.reshape(self._shape), self._last.reshape(self._shape), flags, stats, ended
+        return obs, self._last, flags, stats, ended
 
     def observe(self) -> Values:
-        """What all environments show now, ``[N, *obs]``."""
+        """Current observations of all environments, ``[N, *obs]``."""
         obs = np.empty(self._flat, self._dtype)
-        rooms_kernel.reset(*self._kind, self.rows, ~self._all, obs)
+        kernel.reset(*self._world_flags, self.rows, ~self._every_env, obs)
         return obs.reshape(self._shape)
 
     def load(self, rows: Values) -> None:
-        """Go on from the `rows` of environments made the same way."""
+        """Continue from the `rows` of environments made the same way."""
         if np.shape(rows) != self.rows.shape:
             raise InputError(f"the state has shape {np.shape(rows)}, these environments have {self.rows.shape}.")
         self.rows[:] = rows
@@ -161,10 +159,10 @@ class RoomsVectorEnv(VectorEnv[Any, Any, Any]):
         cell, phase, noise = (int(state[c]) for c in (layout.CELL, layout.PHASE, layout.NOISE))
         return draw(self.world, self._grid[index], cell, phase, seen, noise)
 
-    # --- inside -----------------------------------------------------------------------------------------------------
+    # --- helpers ----------------------------------------------------------------------------------------------------
 
     def _mask(self, options: dict[str, Any] | None) -> Values:
-        mask = np.asarray((options or {}).get("reset_mask", self._all))
+        mask = np.asarray((options or {}).get("reset_mask", self._every_env))
         if mask.shape != (self.num_envs,) or mask.dtype != bool:
             raise InputError(f"reset_mask is {mask.dtype} of shape {mask.shape}, expected bool ({self.num_envs},).")
         return mask
@@ -174,14 +172,14 @@ class RoomsVectorEnv(VectorEnv[Any, Any, Any]):
         self._state[index, layout.STREAM] = stream
 
     def _info(self, success: Values, states: Values, visited: Values, mask: Values) -> dict[str, Any]:
-        """Each number ``[N]`` with its mask; zero outside it. Nothing of it is the environment's own array."""
-        if mask is not self._all:
+        """Each entry ``[N]`` with its mask, zero outside it. No array is one of the environment."""
+        if mask is not self._every_env:
             states, visited = states * mask, visited * mask
         mask = mask.copy()
         return {
             "success": success, "_success": mask, "states": states, "_states": mask,
-            "reachable": self._once * mask, "_reachable": mask,
-            "visited": visited, "_visited": mask, "coverage": visited / self._ever, "_coverage": mask,
+            "reachable": self._reachable * mask, "_reachable": mask,
+            "visited": visited, "_visited": mask, "coverage": visited / self._reachable_ever, "_coverage": mask,
         }  # fmt: skip
 
     def _refuse(self, index: int, actions: Values) -> None:

@@ -1,4 +1,4 @@
-"""`mmrs bounds`: Lemmas 1 and 2 put to the test, with independent visits and with walks in mazes."""
+"""`mmrs bounds`: tests of Lemmas 1 and 2 with independent visits and with walks in mazes."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ from mmrs.envs.maze.maze import KINDS, check_size, generate_many
 from mmrs.errors import InputError
 from mmrs.paper.bounds import simulate as sim
 from mmrs.paper.bounds.figures import draw_bounds
-from mmrs.paper.bounds.tables import AsWritten, BoundsResult, Rate, bounds_tables
+from mmrs.paper.bounds.tables import BoundsResult, LiteralLemma2, Rate, bounds_tables
 from mmrs.report.rendering import new_figure
-from mmrs.runs.console import print_whole
-from mmrs.storage.files import output_folder, write_whole
+from mmrs.runs.console import print_untruncated
+from mmrs.storage.files import output_folder, write_atomic
 
 LARGEST_MAZE = 40
-"""The law of a walk is solved for exactly, which takes S³ operations."""
+"""The stationary distribution of a walk is computed exactly, which takes S³ operations."""
 
 
 @dataclass(frozen=True)
 class BoundsConfig:
-    """What `mmrs bounds` does. The defaults take about twenty seconds on two cores."""
+    """Test the bounds of Lemmas 1 and 2 by simulation. The defaults take about twenty seconds on two cores."""
 
     out: Path = Path("runs/bounds")
     """Folder for bounds.json and the figures."""
     delta: float = 0.05
-    """δ: the bounds should fail with at most this probability."""
+    """δ, the maximum probability with which the bounds should fail."""
     states: tuple[int, ...] = (16, 100, 400, 2500, 10_000)
-    """S: sizes of the state space for independent visits."""
+    """S, the sizes of the state space for independent visits."""
     samples: tuple[int, ...] = (128, 1024, 10_000, 100_000)
-    """n: visits in a record of independent visits."""
+    """n, the number of independent visits per record."""
     runs: int = 2000
-    """Records drawn for each law, S and n (fewer, down to 200, where S is large)."""
+    """Number of records per distribution, S and n (fewer, down to 200, where S is large)."""
     maze_sizes: tuple[int, ...] = (10, 20)
-    """Sides of the mazes to walk in; none leaves the walks out."""
+    """Sides of the mazes to walk in; without any, there are no walks."""
     mazes: int = 100
-    """Mazes of each kind and size."""
+    """Number of mazes per kind and size."""
     walks: int = 10
-    """Random walks in each maze."""
+    """Number of random walks per maze."""
     steps: tuple[int, ...] = (1000, 10_000, 100_000)
-    """T: steps after which the walks are looked at."""
+    """T, the numbers of steps after which the visits of a walk are counted."""
     seed: int = 20240607
     """Seed of all draws."""
 
     def check(self) -> None:
-        """Refuse what cannot be simulated."""
+        """Raise `InputError` if the configuration cannot be simulated."""
         if not 0.0 < self.delta < 1.0:
             raise InputError(f"delta must lie between 0 and 1, got {self.delta}.")
         least = {"states": 2, "samples": 2, "steps": 1}
@@ -64,11 +64,11 @@ class BoundsConfig:
         for size in self.maze_sizes:
             check_size(size)
             if size > LARGEST_MAZE:
-                raise InputError(f"Mazes for the bounds may have {LARGEST_MAZE} cells a side, not {size}.")
+                raise InputError(f"Mazes for the bounds may have {LARGEST_MAZE} cells per side, not {size}.")
 
 
 def simulate(config: BoundsConfig) -> BoundsResult:
-    """Measure everything `mmrs bounds` shows; the same configuration gives the same numbers."""
+    """Measure everything that `mmrs bounds` shows; the same configuration gives the same results."""
     config.check()
     began = time.perf_counter()
     rng = np.random.default_rng(config.seed)
@@ -76,7 +76,7 @@ def simulate(config: BoundsConfig) -> BoundsResult:
         config=asdict(config) | {"out": str(config.out)},
         cells=(*_independent(config, rng), *_walks(config, rng)),
         constants=tuple(_constants(rng)),
-        as_written=tuple(_as_written()),
+        as_written=tuple(_literal_lemma2()),
         rates=tuple(_rate(law, rng) for law in ("zipf", "uniform")),
         seconds=time.perf_counter() - began,
     )
@@ -86,53 +86,53 @@ def bounds(config: BoundsConfig) -> None:
     """Measure, print the tables, and write bounds.json and the figures."""
     config.check()
     folder = output_folder(config.out)
-    new_figure(1, 1)  # without matplotlib, say so before the work rather than after
+    new_figure(1, 1)  # if matplotlib is missing, fail before the work instead of after it
     result = simulate(config)
     plain = result.to_dict()
-    paths = [write_whole(folder / "bounds.json", json.dumps(plain, indent=1) + "\n")]
+    paths = [write_atomic(folder / "bounds.json", json.dumps(plain, indent=1) + "\n")]
     paths += draw_bounds(plain, folder)
     console = Console()
     for table in bounds_tables(result):
         if isinstance(table, str):
             console.print(table, soft_wrap=True)
         else:
-            print_whole(table, console)
+            print_untruncated(table, console)
     console.print(f"{result.seconds:.1f} s. Written: " + ", ".join(map(str, paths)), soft_wrap=True)
 
 
-def _independent(config: BoundsConfig, rng: np.random.Generator) -> Iterator[sim.Cell]:
+def _independent(config: BoundsConfig, rng: np.random.Generator) -> Iterator[sim.EstimateErrors]:
     for law in sim.DISTRIBUTIONS:
         for states in config.states:
             d = sim.distribution(law, states)
-            # A large S averages within one record, so fewer records give the same precision.
+            # A large S averages within a record, so fewer records give the same precision.
             runs = min(config.runs, max(200, 2_000_000 // states))
             for n in config.samples:
                 yield sim.measure(f"iid {law}", rng.multinomial(n, d, size=runs), d, config.delta)
 
 
-def _walks(config: BoundsConfig, rng: np.random.Generator) -> Iterator[sim.Cell]:
+def _walks(config: BoundsConfig, rng: np.random.Generator) -> Iterator[sim.EstimateErrors]:
     for kind in KINDS:
         for size in config.maze_sizes:
             seeds = np.arange(1, config.mazes + 1, dtype=np.uint64)
-            nxt = generate_many(size, kind, seeds).nxt
-            law = np.repeat(sim.stationary(nxt), config.walks, axis=0)  # [N * walks, S]
-            for counts in sim.walk_counts(nxt, config.walks, config.steps, rng):
+            next_state = generate_many(size, kind, seeds).next_state
+            law = np.repeat(sim.stationary_law(next_state), config.walks, axis=0)  # [N * walks, S]
+            for counts in sim.walk_counts(next_state, config.walks, config.steps, rng):
                 yield sim.measure(f"walk {kind}", counts, law, config.delta)
 
 
 def _constants(rng: np.random.Generator) -> Iterator[dict[str, float]]:
     d = sim.distribution("uniform", 100)
     deltas = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
-    needed = sim.needed_constant(rng.multinomial(1024, d, size=20_000), d, deltas)
-    for delta, c in zip(deltas, needed, strict=True):
+    required = sim.required_constant(rng.multinomial(1024, d, size=20_000), d, deltas)
+    for delta, c in zip(deltas, required, strict=True):
         yield {"delta": delta, "needed": c, "proof": sim.proof_constant(delta)}
 
 
-def _as_written() -> Iterator[AsWritten]:
+def _literal_lemma2() -> Iterator[LiteralLemma2]:
     for states in (2, 3, 4, 5, 8, 16, 100):
-        p, spread = sim.worst_two_level(states)
-        failed = {str(d): sim.violation_as_written(states, 10_000, d) for d in (0.05, 0.01, 0.001)}
-        yield AsWritten(states, p, spread, failed)
+        p, std = sim.worst_two_point_law(states)
+        failed = {str(d): sim.literal_lemma2_violation(states, 10_000, d) for d in (0.05, 0.01, 0.001)}
+        yield LiteralLemma2(states, p, std, failed)
 
 
 def _rate(law: str, rng: np.random.Generator) -> Rate:

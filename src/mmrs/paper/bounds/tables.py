@@ -1,4 +1,4 @@
-"""What `mmrs bounds` measured."""
+"""Results of `mmrs bounds`, and their tables."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 from rich.table import Table
 
-from mmrs.paper.bounds.simulate import Cell
+from mmrs.paper.bounds.simulate import EstimateErrors
 
 
 @dataclass(frozen=True)
-class AsWritten:
-    """Lemma 2 with the true d inside, for the law that spreads most."""
+class LiteralLemma2:
+    """Lemma 2 as printed, with the true d inside, for the law with the largest std of -log d."""
 
     states: int
     """S."""
     probability: float
     """p on one state; the others share the rest."""
-    spread: float
-    """Standard deviation of -log d over log S; Hoeffding with range log S allows one half at most."""
+    std: float
+    """Standard deviation of -log d over log S; Hoeffding with range log S allows at most one half."""
     violations: dict[str, float]
     """Exact probability that the bound fails, by δ."""
 
@@ -37,23 +37,23 @@ class Rate:
     errors: tuple[float, ...]
     """Root mean squared error in nats."""
     slope: float
-    """Slope of log error against log n: -1/2 but for the uniform law."""
+    """Slope of log error against log n: -1/2 except for the uniform law."""
 
 
 @dataclass(frozen=True)
 class BoundsResult:
-    """All that was measured."""
+    """All measurements."""
 
     config: dict[str, Any]
     """Every field of the configuration."""
-    cells: tuple[Cell, ...]
-    """Both lemmas and the estimators, one cell for each source, S and n."""
+    cells: tuple[EstimateErrors, ...]
+    """Both lemmas and the estimators, one entry per source, S and n."""
     constants: tuple[dict[str, float], ...]
-    """`delta`, the `needed` c of Lemma 1 (uniform, S = 100, n = 1024) and the c of its `proof`."""
-    as_written: tuple[AsWritten, ...]
-    """Lemma 2 taken at its word."""
+    """`delta`, the required c of Lemma 1 (`needed`; uniform, S = 100, n = 1024) and the c of its `proof`."""
+    as_written: tuple[LiteralLemma2, ...]
+    """Lemma 2 as printed."""
     rates: tuple[Rate, ...]
-    """Eq. (9) put to the test."""
+    """Tests of Eq. (9)."""
     seconds: float
     """Wall-clock time."""
 
@@ -72,13 +72,13 @@ def bounds_tables(result: BoundsResult) -> Iterator[Table | str]:
         yield _walks(walks, delta)
     yield _as_written(result.as_written)
     yield _estimators([cell for cell in independent if cell.source == "iid uniform"])
-    yield "! more often than δ."
+    yield "!: more often than δ."
     for name, cells in (("independent visits", independent), ("walks", walks)):
         if not cells:
             continue
         worst = [max(getattr(c, f"{x}_corrected_violations") for c in cells) for x in ("l1", "entropy")]
         yield f"Corrected bounds fail at most in {worst[0]:.1%} (Lemma 1) and {worst[1]:.1%} (Lemma 2) of the {name}."
-    yield "Lemma 1, the c it needs at each δ (uniform, S = 100, n = 1024): " + ", ".join(
+    yield "Lemma 1, the c it requires at each δ (uniform, S = 100, n = 1024): " + ", ".join(
         f"{c['needed']:.2f} at {c['delta']:g}" for c in result.constants
     )
     yield "Slope of log error of the entropy against log n, S = 100 (Eq. 9 says -1): " + ", ".join(
@@ -103,25 +103,25 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def _independent(cells: Sequence[Cell], delta: float) -> Table:
+def _independent(cells: Sequence[EstimateErrors], delta: float) -> Table:
     lengths = dict.fromkeys(cell.samples for cell in cells)
     title = f"Independent visits, δ = {delta:g}: Lemma 1's constant, then how often Lemma 2 fails (plug-in)"
-    table = _table(title, "visits", "S", "needed c", "c = 1", *(f"n = {n}" for n in lengths))
+    table = _table(title, "visits", "S", "required c", "c = 1", *(f"n = {n}" for n in lengths))
     for (source, states), group in groupby(cells, key=lambda cell: (cell.source, cell.states)):
         rows = list(group)
-        needed = [cell.l1_constant for cell in rows]
+        required = [cell.l1_constant for cell in rows]
         table.add_row(
             source,
             str(states),
-            f"{min(needed):.2f}-{max(needed):.2f}",
+            f"{min(required):.2f}-{max(required):.2f}",
             verdict(max(cell.l1_violations for cell in rows), delta),
             *(_share(cell.entropy_violations, delta) for cell in rows),
         )
     return table
 
 
-def _walks(cells: Sequence[Cell], delta: float) -> Table:
-    columns = ("visits", "S", "n", "L1 error", "bound", "needed c", "fails", "H bias", "bound", "fails")
+def _walks(cells: Sequence[EstimateErrors], delta: float) -> Table:
+    columns = ("visits", "S", "n", "L1 error", "bound", "required c", "fails", "H bias", "bound", "fails")
     title = f"Random walks in mazes: Lemma 1 ({1 - delta:.0%} quantile, bound with c = 1), then Lemma 2"
     table = _table(title, *columns)
     for cell in cells:
@@ -140,16 +140,16 @@ def _walks(cells: Sequence[Cell], delta: float) -> Table:
     return table
 
 
-def _as_written(rows: Sequence[AsWritten]) -> Table:
-    columns = ("S", "sd of -log d over log S", *(f"fails at δ = {d}" for d in rows[0].violations))
-    table = _table("Lemma 2 as written (true d inside), worst two-level law, n = 10,000, exact", *columns)
+def _as_written(rows: Sequence[LiteralLemma2]) -> Table:
+    columns = ("S", "std of -log d over log S", *(f"fails at δ = {d}" for d in rows[0].violations))
+    table = _table("Lemma 2 as printed (true d inside), worst two-point law, n = 10,000, exact", *columns)
     for row in rows:
         shares = [_share(share, float(d)) for d, share in row.violations.items()]
-        table.add_row(str(row.states), f"{row.spread:.2f}", *shares)
+        table.add_row(str(row.states), f"{row.std:.2f}", *shares)
     return table
 
 
-def _estimators(cells: Sequence[Cell]) -> Table:
+def _estimators(cells: Sequence[EstimateErrors]) -> Table:
     columns = ("S", "n", "mean J", "1/(1+(S-1)/n)", "J error", "H error", "Σd² error", "H bias", "-(S-1)/2n")
     title = "Uniform visits (true J = 1): relative errors of J, H and the collision estimate of Σd²"
     table = _table(title, *columns)

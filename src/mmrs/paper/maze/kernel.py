@@ -1,6 +1,6 @@
-"""The compiled engine: step, O(1) fairness and Q update in one loop, thousands of mazes in one call.
+"""The compiled loop of the maze experiment: step, O(1) fairness and Q update, for thousands of mazes per call.
 
-The tests hold the same walk in plain Python; both draw from the same stream and agree bit for bit.
+The tests have the same walk in plain Python; both draw from the same random stream and agree bit for bit.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mmrs.envs.numba_utils import STRIDE, jit, mix, parallel_jit, prange
+from mmrs.envs.numba_utils import STRIDE, jit, parallel_jit, prange, splitmix64
 from mmrs.paper.maze.options import (
     COUNT_BONUS,
     COUNT_PENALTY,
     COVERAGE,
     DECAY,
     ENTROPY,
+    EXP_DECAY,
     JFI,
     RANDOM_WALK,
-    RND_DECAY,
     VANILLA,
     WalkOptions,
 )
@@ -28,9 +28,43 @@ from mmrs.paper.maze.options import (
 _SALT = np.uint64(0x6167656E74)
 _LOW = np.uint64(0xFFFFFFFF)
 _THREE, _U32 = np.uint64(3), np.uint64(32)
-# The j-th set bit of each of the 16 sets of best actions, and the size of each set: a tie costs no branch.
+# The j-th set bit of each of the 16 sets of best actions, and the size of each set: ties are broken without a branch.
 _CHOICE = np.array([([d for d in range(4) if mask >> d & 1] + [0] * 4)[:4] for mask in range(16)], np.int64)
 _WIDTH = np.array([max(1, bin(mask).count("1")) for mask in range(16)], np.uint64)
+
+
+class Walk(NamedTuple):
+    """One walk with its trajectory."""
+
+    steps: int
+    """Steps until every cell was seen, or the step cap."""
+    covered: int
+    """Cells seen."""
+    states: NDArray[np.int32]
+    """Visited states in order, with the first state of each episode."""
+    resets: NDArray[np.int32]
+    """Indices into `states` at which an episode starts."""
+    q: NDArray[np.float64]
+    """``[S, 4]`` the Q table at the end."""
+
+
+def walk_many(
+    next_state: NDArray[np.int32], options: WalkOptions, seeds: NDArray[np.uint64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Steps to coverage ``[N]`` (the step cap if not covered) and cells seen ``[N]``, in N mazes ``[N, S, 4]``."""
+    steps, covered = _walk_many(next_state, options, seeds)
+    return steps, covered
+
+
+def walk(next_state: NDArray[np.int32], options: WalkOptions, seed: int) -> Walk:
+    """One walk with its trajectory and Q table, through the maze with next states `next_state [S, 4]`."""
+    table = np.array(next_state, np.int32)
+    q = np.zeros((len(table), 4))
+    # Every episode but the last has at least one step, so there is at most one first state per step.
+    path = np.empty(2 * options.step_cap + 1, np.int32)
+    resets = np.empty(options.step_cap + 1, np.int32)
+    steps, covered, episodes = _walk(table, options, np.uint64(seed), q, path, resets)
+    return Walk(int(steps), int(covered), path[: steps + episodes].copy(), resets[:episodes].copy(), q)
 
 
 @jit
@@ -40,7 +74,7 @@ def _best(q: Any, state: Any) -> Any:
 
 @jit
 def _choose(q: Any, state: Any, draw: Any, threshold: Any, first_ties: Any) -> Any:
-    """Epsilon-greedy action: the high half of the draw decides whether, the low half which."""
+    """Epsilon-greedy action: the high half of the draw decides whether it is random, the low half which one it is."""
     low = draw & _LOW
     if (draw >> _U32) < threshold:
         return np.int64(low & _THREE)
@@ -51,13 +85,13 @@ def _choose(q: Any, state: Any, draw: Any, threshold: Any, first_ties: Any) -> A
 
 
 @jit
-def _potential(method: Any, states: Any, visits: Any, squares: Any, distinct: Any, spread: Any) -> Any:
-    """What a shaping method wants to raise, from running sums: each is O(1)."""
+def _potential(method: Any, states: Any, visits: Any, squares: Any, distinct: Any, entropy_sum: Any) -> Any:
+    """The potential of a shaping method, in O(1) from running sums; `entropy_sum` is the sum of c log c."""
     if method == JFI:
         # Eq. (10); products in float64, exact below 2**53, where integers could overflow on huge mazes.
         return float(visits) * float(visits) / (float(states) * float(squares))
     if method == ENTROPY:
-        return (log(visits) - spread / visits) / log(states)
+        return (log(visits) - entropy_sum / visits) / log(states)
     if method == COVERAGE:
         return distinct / states
     return 0.0
@@ -65,47 +99,47 @@ def _potential(method: Any, states: Any, visits: Any, squares: Any, distinct: An
 
 @jit
 def _count_term(method: Any, states: Any, count: Any) -> Any:
-    """Bonus for a state visited `count` times, this visit included; on the scale of one step, 1/S."""
+    """Bonus for a state visited `count` times, this visit included; scaled by 1/S, like the cost of a step."""
     if method == COUNT_BONUS:
         return 1.0 / sqrt(count) / states
     if method == COUNT_PENALTY:
         return (1.0 / sqrt(count) - 1.0) / states
-    if method == RND_DECAY:
+    if method == EXP_DECAY:
         return exp(-DECAY * count) / states
     return 0.0
 
 
 @jit
-def _spread_gain(count: Any) -> Any:
+def _entropy_sum_gain(count: Any) -> Any:
     """Growth of the sum of c log c when a count rises from `count` by one."""
     return (count + 1.0) * log(count + 1.0) - (count * log(count) if count > 0 else 0.0)
 
 
 @jit
-def _walk(nxt: Any, o: Any, seed: Any, q: Any, path: Any, resets: Any) -> Any:  # noqa: PLR0915
-    """One walk; (steps, cells seen, episodes). Long on purpose: state kept in registers makes it fast."""
-    states = nxt.shape[0]
+def _walk(next_state: Any, o: Any, seed: Any, q: Any, path: Any, resets: Any) -> Any:  # noqa: PLR0915
+    """One walk; returns steps, cells seen and episodes. One long loop, so that its state stays in registers."""
+    states = next_state.shape[0]
     goal = states - 1
     record = path.shape[0] > 0
     counts, seen = np.zeros(states, np.int64), np.zeros(states, np.bool_)
     learns_potential = o.method in (JFI, ENTROPY, COVERAGE)
     cost = o.step_cost / states
     threshold = np.uint64(o.epsilon * 4294967296.0)
-    rng = mix(seed * STRIDE + _SALT)
+    rng = splitmix64(seed * STRIDE + _SALT)
     seen[0] = True
     covered, episodes, step = 1, 0, 0
-    visits, squares, distinct, spread = 0, 0, 0, 0.0
+    visits, squares, distinct, entropy_sum = 0, 0, 0, 0.0
     while True:
-        # A new episode: its first state is a visit like any other.
+        # A new episode: its first state counts as a visit.
         if not o.lifelong:
             counts[:] = 0
-            visits, squares, distinct, spread = 0, 0, 0, 0.0
+            visits, squares, distinct, entropy_sum = 0, 0, 0, 0.0
         state, count = 0, counts[0]
         counts[0] = count + 1
         visits, squares, distinct = visits + 1, squares + 2 * count + 1, distinct + (count == 0)
         if o.method == ENTROPY:
-            spread += _spread_gain(count)
-        potential = _potential(o.method, states, visits, squares, distinct, spread)
+            entropy_sum += _entropy_sum_gain(count)
+        potential = _potential(o.method, states, visits, squares, distinct, entropy_sum)
         if record:
             path[step + episodes] = 0
             resets[episodes] = step + episodes
@@ -116,8 +150,8 @@ def _walk(nxt: Any, o: Any, seed: Any, q: Any, path: Any, resets: Any) -> Any:  
             left -= 1
             step += 1
             rng += STRIDE
-            action = _choose(q, state, mix(rng), threshold, o.first_ties)
-            other = nxt[state, action]
+            action = _choose(q, state, splitmix64(rng), threshold, o.first_ties)
+            other = next_state[state, action]
             count = counts[other]
             counts[other] = count + 1
             visits, squares, distinct = visits + 1, squares + 2 * count + 1, distinct + (count == 0)
@@ -125,8 +159,8 @@ def _walk(nxt: Any, o: Any, seed: Any, q: Any, path: Any, resets: Any) -> Any:  
             reward = o.goal_reward if ended else -cost
             if learns_potential:
                 if o.method == ENTROPY:
-                    spread += _spread_gain(count)
-                after = _potential(o.method, states, visits, squares, distinct, spread)
+                    entropy_sum += _entropy_sum_gain(count)
+                after = _potential(o.method, states, visits, squares, distinct, entropy_sum)
                 reached = 0.0 if ended and o.goal_potential_zero else after
                 reward += o.weight * (o.gamma_g * reached - potential)  # Eq. (11)
                 potential = after
@@ -148,44 +182,10 @@ def _walk(nxt: Any, o: Any, seed: Any, q: Any, path: Any, resets: Any) -> Any:  
 
 
 @parallel_jit
-def _walk_many(nxt: Any, o: Any, seeds: Any) -> Any:
-    number, states = nxt.shape[0], nxt.shape[1]
+def _walk_many(next_state: Any, o: Any, seeds: Any) -> Any:
+    number, states = next_state.shape[0], next_state.shape[1]
     steps, covered = np.empty(number, np.int64), np.empty(number, np.int64)
     for i in prange(number):
         nothing = np.empty(0, np.int32)
-        steps[i], covered[i], _ = _walk(nxt[i], o, seeds[i], np.zeros((states, 4)), nothing, nothing)
+        steps[i], covered[i], _ = _walk(next_state[i], o, seeds[i], np.zeros((states, 4)), nothing, nothing)
     return steps, covered
-
-
-class Walk(NamedTuple):
-    """One walk in full."""
-
-    steps: int
-    """Steps until every cell was seen, or the step cap."""
-    covered: int
-    """Cells seen."""
-    states: NDArray[np.int32]
-    """Visited states in order; each episode brings its own first state."""
-    resets: NDArray[np.int32]
-    """Indices into `states` at which an episode starts."""
-    q: NDArray[np.float64]
-    """``[S, 4]`` the Q table at the end."""
-
-
-def walk_many(
-    nxt: NDArray[np.int32], options: WalkOptions, seeds: NDArray[np.uint64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Steps to coverage ``[N]`` (the cap where it failed) and cells seen ``[N]`` in N mazes ``[N, S, 4]``."""
-    steps, covered = _walk_many(nxt, options, seeds)
-    return steps, covered
-
-
-def walk(nxt: NDArray[np.int32], options: WalkOptions, seed: int) -> Walk:
-    """One walk with its trajectory and Q table, through the maze with next states `nxt [S, 4]`."""
-    table = np.array(nxt, np.int32)
-    q = np.zeros((len(table), 4))
-    # Every episode but the last is at least one step long, so it adds at most one state a step.
-    path = np.empty(2 * options.step_cap + 1, np.int32)
-    resets = np.empty(options.step_cap + 1, np.int32)
-    steps, covered, episodes = _walk(table, options, np.uint64(seed), q, path, resets)
-    return Walk(int(steps), int(covered), path[: steps + episodes].copy(), resets[:episodes].copy(), q)

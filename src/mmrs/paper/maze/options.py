@@ -1,10 +1,10 @@
-"""The settings of a Q-learning walk through a maze, shared by the compiled engine and its plain reference."""
+"""The settings of a Q-learning walk through a maze, shared by the compiled loop and its plain reference."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from mmrs.errors import InputError, near_matches
+from mmrs.errors import InputError, did_you_mean
 
 METHODS = (
     "vanilla",
@@ -13,27 +13,27 @@ METHODS = (
     "coverage",
     "count_bonus",
     "count_penalty",
-    "rnd_decay",
+    "exp_decay",
     "random_walk",
 )
-"""Position in this tuple is the number the engines know a method by."""
-VANILLA, JFI, ENTROPY, COVERAGE, COUNT_BONUS, COUNT_PENALTY, RND_DECAY, RANDOM_WALK = range(len(METHODS))
+"""The index in this tuple is the `method` of `WalkOptions`."""
+VANILLA, JFI, ENTROPY, COVERAGE, COUNT_BONUS, COUNT_PENALTY, EXP_DECAY, RANDOM_WALK = range(len(METHODS))
 POTENTIALS = ("jfi", "entropy", "coverage")
-"""Methods that pay the gain of a potential; gamma_g is theirs alone."""
+"""Methods whose bonus is the gain of a potential; only they use gamma_g."""
 DECAY = 0.1
-"""How fast the RND-like bonus exp(-0.1 n) forgets that a state was new."""
+"""Decay rate of the bonus exp(-0.1 n) of `exp_decay`."""
 # Unstated: the paper gives no weight at all. 0.1 is the step cost of the maze, the largest weight for which
 # no step of JFI pays a positive reward; a count penalty starts at 0 and needs more.
 NATURAL_WEIGHT = {name: 1.0 if name == "count_penalty" else 0.1 for name in METHODS}
 
 
 class WalkOptions(NamedTuple):
-    """How a walk is made; a named tuple of numbers and flags, so that compiled code can read it."""
+    """The settings of a walk; a named tuple of numbers and flags, so that compiled code can read it."""
 
     method: int
-    """Position in `METHODS`."""
+    """Index in `METHODS`."""
     weight: float
-    """Weight of the intrinsic reward: lambda_g of the potentials, scale times S of the count terms."""
+    """Weight of the intrinsic reward: lambda_g of the potentials, S times the scale of the count terms."""
     gamma_g: float
     """Discount inside G = gamma_g J(t+1) - J(t)."""
     gamma: float
@@ -43,13 +43,13 @@ class WalkOptions(NamedTuple):
     epsilon: float
     """Probability of a random action."""
     episode_cap: int
-    """Steps after which an episode is cut off; the last step still bootstraps."""
+    """Steps after which an episode is cut off; the last step is still bootstrapped."""
     step_cap: int
-    """Steps after which a walk is given up."""
+    """Steps after which a walk is stopped."""
     step_cost: float
-    """A step costs step_cost / S."""
+    """Cost of a step, times S: a step costs step_cost / S."""
     goal_reward: float
-    """Paid on entering a terminal goal, in place of the step cost."""
+    """Reward for entering a terminal goal, instead of the step cost."""
     lifelong: bool
     """Whether visits are counted over the whole walk rather than in each episode."""
     goal_ends: bool
@@ -78,17 +78,17 @@ def walk_options(
     goal_potential_zero: bool = False,
     first_ties: bool = False,
 ) -> WalkOptions:
-    """Checked options, by default those of the coverage protocol: caps 10 M² an episode, 1000 M² a walk."""
+    """Checked options; the defaults are those of the coverage protocol: caps of 10 M² per episode, 1000 M² per walk."""
     if method not in METHODS:
-        raise InputError(f"unknown method {method!r}. {near_matches(method, METHODS)}")
+        raise InputError(f"unknown method {method!r}. {did_you_mean(method, METHODS)}")
     episode_cap = 10 * size * size if episode_cap is None else episode_cap
     step_cap = 1000 * size * size if step_cap is None else step_cap
     for name, cap in (("episode_cap", episode_cap), ("step_cap", step_cap)):
         if cap < 1:
             raise InputError(f"{name} must be at least 1 step, not {cap}")
-    for name, share in (("gamma_g", gamma_g), ("gamma", gamma), ("alpha", alpha), ("epsilon", epsilon)):
-        if not 0.0 <= share <= 1.0:
-            raise InputError(f"{name} must lie between 0 and 1, not {share}")
+    for name, value in (("gamma_g", gamma_g), ("gamma", gamma), ("alpha", alpha), ("epsilon", epsilon)):
+        if not 0.0 <= value <= 1.0:
+            raise InputError(f"{name} must lie between 0 and 1, not {value}")
     return WalkOptions(
         method=METHODS.index(method),
         weight=float(NATURAL_WEIGHT[method] if weight is None else weight),
@@ -108,7 +108,7 @@ def walk_options(
 
 
 def pays_for_new_cells(options: WalkOptions) -> bool:
-    """Whether a shaping method's weight exceeds the step cost, so that a step to a new cell pays more than nothing."""
+    """Whether a shaping method's weight exceeds the step cost, so that a step to a new cell has a positive reward."""
     return METHODS[options.method] in POTENTIALS and options.weight > options.step_cost
 
 

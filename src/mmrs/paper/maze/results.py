@@ -1,4 +1,4 @@
-"""What the maze experiment found: one row for each kind, size and method."""
+"""Results of the maze experiment: one row per kind, size and method, and traces of single walks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mmrs.paper.maze.options import METHODS, WalkOptions
 
 
 @dataclass(frozen=True)
-class MazeCell:
+class MazeRow:
     """Steps to coverage of one method on the mazes of one kind and size."""
 
     kind: str
@@ -26,7 +26,7 @@ class MazeCell:
     mazes: int
     """Number of mazes, one run each."""
     mean: float
-    """Mean steps until every cell was seen; capped runs enter at the cap, so it is then a lower bound."""
+    """Mean steps until every cell was seen. Capped runs enter at the cap: the mean is then a lower bound."""
     mean_low: float
     """Lower end of the 95 % percentile-bootstrap interval of the mean."""
     mean_high: float
@@ -50,40 +50,40 @@ class MazeCell:
     verdict: str
     """`baseline` (vanilla itself), `faster` or `slower` (interval clear of 1), `undecided`."""
     reason: str
-    """Why the method loses, where it does; else empty."""
+    """The reason why the method loses, where it does; else empty."""
     steps: tuple[int, ...] = field(repr=False)
     """Steps of each run, in the order of the seeds; the cap where the run was censored."""
 
 
 @dataclass(frozen=True)
 class MazeResult:
-    """All cells of one `mmrs maze` run."""
+    """All rows of one `mmrs maze` run."""
 
     protocol: str
     """`coverage` (A: the goal is an ordinary cell) or `literal` (B: the goal pays 1 and ends the episode)."""
     config: dict[str, Any]
     """Every field of the configuration that was run."""
-    cells: tuple[MazeCell, ...]
-    """By kind, then size, then method, each in the order asked for."""
+    rows: tuple[MazeRow, ...]
+    """Ordered by kind, then size, then method, each in the order of the configuration."""
     unreachable: dict[str, float]
     """Fraction of first draws with a cell no walk can reach (redrawn), by `kind size`, e.g. `plus 10`."""
     seconds: float
     """Wall-clock time of the run, compilation included."""
     env_steps: int
-    """Environment steps walked, all cells together."""
+    """Environment steps walked, over all rows."""
 
-    def cell(self, kind: str, size: int, method: str) -> MazeCell:
+    def row(self, kind: str, size: int, method: str) -> MazeRow:
         """The row of one kind, size and method."""
-        return next(c for c in self.cells if (c.kind, c.size, c.method) == (kind, size, method))
+        return next(r for r in self.rows if (r.kind, r.size, r.method) == (kind, size, method))
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain lists, numbers and strings, ready for JSON."""
-        return asdict(self)
+        """The same as plain lists, numbers and strings, ready for JSON; `maze.json` calls the rows `cells`."""
+        return {"cells" if name == "rows" else name: value for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True)
 class MethodTrace:
-    """The walk of one method, from its first state until every cell was seen or the step cap struck."""
+    """The walk of one method, from its first state until every cell was seen or the step cap was reached."""
 
     method: str
     """Name of the method, as on the command line: `vanilla`, `jfi`, ..."""
@@ -96,7 +96,7 @@ class MethodTrace:
     steps_to_coverage: int | None
     """Steps until the last unseen cell was entered, or None where the walk ended before."""
     options: WalkOptions
-    """Everything the walk was made with."""
+    """All settings of the walk."""
 
 
 @dataclass(frozen=True)
@@ -110,15 +110,15 @@ class MazeTrace:
     seed: int
     """Seed of the maze and of the agents."""
     walls: tuple[tuple[bool, bool, bool, bool], ...]
-    """For each state, whether a wall stands to the north, south, east and west."""
+    """For each state, whether there is a wall to the north, south, east and west."""
     portals: tuple[tuple[int, int], ...]
     """Pairs of states joined by a portal; stepping on one puts the agent on the other."""
     start: int
     """State in which every episode starts: 0, top left."""
     goal: int
-    """Goal state, bottom right; an ordinary cell unless the walks' options say that it ends the episode."""
+    """Goal state, bottom right; an ordinary cell unless `goal_ends` is set in the walks' options."""
     runs: tuple[MethodTrace, ...]
-    """One walk for each method asked for, in that order."""
+    """One walk per method, in the order of the call."""
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain lists, numbers and strings, ready for JSON."""
@@ -155,7 +155,7 @@ def trace(size: int, kind: str, seed: int, walks: Sequence[WalkOptions]) -> Maze
 def _walk(maze: Maze, options: WalkOptions) -> MethodTrace:
     from mmrs.paper.maze.kernel import walk  # noqa: PLC0415  numba is an optional extra
 
-    result = walk(np.asarray(maze.nxt), options, maze.seed)
+    result = walk(np.asarray(maze.next_state), options, maze.seed)
     return MethodTrace(
         method=METHODS[options.method],
         states=tuple(result.states.tolist()),

@@ -6,8 +6,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from mmrs.paper.maze.results import MazeCell, MazeResult
-from mmrs.runs.console import print_whole
+from mmrs.paper.maze.results import MazeResult, MazeRow
+from mmrs.runs.console import print_untruncated
 
 _MARKS = {"baseline": "", "faster": "[green]▲[/]", "slower": "[red]▼[/]", "undecided": "="}
 _TITLES = {
@@ -23,59 +23,59 @@ _RATIO_OF_CAPPED = {
 
 
 def show(result: MazeResult, console: Console) -> None:
-    """Print the table, then what it does not show: capped runs, redrawn mazes, and why a method lost."""
+    """Print the table, then notes on capped runs, on redrawn mazes, and on why a method lost."""
     title = _TITLES[result.protocol]
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     headings = ["maze", "method", "mean [95 %]", "median", "capped", "ratio [95 %]", ""]
-    rows = [_row(cell) for cell in result.cells]
-    if any(cell.censored for cell in result.cells):
+    rows = [_row_text(row) for row in result.rows]
+    if any(row.censored for row in result.rows):
         headings.insert(5, "seen %")
-        for row, cell in zip(rows, result.cells, strict=True):
-            row.insert(5, f"{100 * cell.covered:.1f}")
+        for texts, row in zip(rows, result.rows, strict=True):
+            texts.insert(5, f"{100 * row.covered:.1f}")
     for heading in headings:
         table.add_column(heading, justify="left" if heading in ("maze", "method") else "right")
-    for row, cell in zip(rows, result.cells, strict=True):
-        table.add_row(*row, end_section=cell.method == result.cells[-1].method)
-    print_whole(table, console)
+    for texts, row in zip(rows, result.rows, strict=True):
+        table.add_row(*texts, end_section=row.method == result.rows[-1].method)
+    print_untruncated(table, console)
     for line in notes(result):
         console.print(line, highlight=False, soft_wrap=True)
 
 
-def _row(cell: MazeCell) -> list[str]:
-    bound = ">" if cell.censored else ""  # a capped run enters at the cap: the mean is a lower bound
-    mean = f"{bound}{cell.mean:.0f} [{cell.mean_low:.0f}, {cell.mean_high:.0f}]"
+def _row_text(row: MazeRow) -> list[str]:
+    bound = ">" if row.censored else ""  # a capped run enters at the cap: the mean is a lower bound
+    mean = f"{bound}{row.mean:.0f} [{row.mean_low:.0f}, {row.mean_high:.0f}]"
     ratio = ""
-    if cell.ratio is not None:
-        ratio = f"{cell.ratio:.2f} [{cell.ratio_low:.2f}, {cell.ratio_high:.2f}]"
-    name, mark = f"{cell.kind} {cell.size}", _MARKS[cell.verdict]
-    return [name, cell.method, mean, f"{cell.median:.0f}", str(cell.censored), ratio, mark]
+    if row.ratio is not None:
+        ratio = f"{row.ratio:.2f} [{row.ratio_low:.2f}, {row.ratio_high:.2f}]"
+    name, mark = f"{row.kind} {row.size}", _MARKS[row.verdict]
+    return [name, row.method, mean, f"{row.median:.0f}", str(row.censored), ratio, mark]
 
 
 def notes(result: MazeResult) -> list[str]:
-    """The sentences beneath the table."""
-    cells = result.cells
+    """The sentences below the table."""
+    rows = result.rows
     lines = ["ratio: mean of vanilla / mean of the method on the same mazes; ▲ faster, ▼ slower, = undecided."]
-    if any(cell.censored for cell in cells):
+    if any(row.censored for row in rows):
         lines.append("> some runs hit the step cap and enter the mean at the cap: it is a lower bound.")
         lines += _ratio_bounds(result)
-    for method, reason in dict.fromkeys((c.method, c.reason) for c in cells if c.verdict == "slower"):
-        where = [f"{c.kind} {c.size}" for c in cells if (c.method, c.reason) == (method, reason)]
+    for method, reason in dict.fromkeys((r.method, r.reason) for r in rows if r.verdict == "slower"):
+        where = [f"{r.kind} {r.size}" for r in rows if (r.method, r.reason) == (method, reason)]
         lines.append(f"{method} loses on {', '.join(where)}: {reason}.")
     redrawn = ", ".join(f"{name} {100 * rate:.1f} %" for name, rate in result.unreachable.items() if rate)
     if redrawn:
-        lines.append(f"First draws with a cell out of reach, drawn again: {redrawn}.")
+        lines.append(f"Mazes drawn again because a cell could not be reached: {redrawn}.")
     pace = f"{result.env_steps:.3g} steps in {result.seconds:.1f} s"
-    lines.append(f"{cells[0].mazes} mazes a row, {pace} ({result.env_steps / result.seconds:.2g}/s).")
+    lines.append(f"{rows[0].mazes} mazes per row, {pace} ({result.env_steps / result.seconds:.2g}/s).")
     return lines
 
 
 def _ratio_bounds(result: MazeResult) -> list[str]:
-    """What capped runs make of a ratio: a bound where one of the two means is one, nothing where both are."""
-    places: dict[str, list[str]] = {}
-    for cell in result.cells:
-        if cell.ratio is None:
+    """Notes on ratios with capped runs: a bound where one of the two means is a bound, no bound where both are."""
+    affected: dict[str, list[str]] = {}
+    for row in result.rows:
+        if row.ratio is None:
             continue
-        capped = result.cell(cell.kind, cell.size, "vanilla").censored > 0, cell.censored > 0
+        capped = result.row(row.kind, row.size, "vanilla").censored > 0, row.censored > 0
         if any(capped):
-            places.setdefault(_RATIO_OF_CAPPED[capped], []).append(f"{cell.method} on {cell.kind} {cell.size}")
-    return [f"{meaning}: {', '.join(where)}." for meaning, where in places.items()]
+            affected.setdefault(_RATIO_OF_CAPPED[capped], []).append(f"{row.method} on {row.kind} {row.size}")
+    return [f"{meaning}: {', '.join(where)}." for meaning, where in affected.items()]

@@ -1,6 +1,5 @@
+// The report: charts of the chosen metric, tables that sort, and the details behind a cell.
 const data = JSON.parse(document.getElementById("data").textContent);
-const methodName = (who) => (typeof who === "number" ? data.methods[who] : who);
-const methodColour = (who, place) => `var(--s${(typeof who === "number" ? who : place) % 8})`;
 
 // --- charts: drawn when they come into view, so that a page of a hundred opens at once
 
@@ -8,16 +7,16 @@ const waiting = new Map();
 const watcher = new IntersectionObserver((entries) => {
   for (const entry of entries) {
     if (!entry.isIntersecting || !waiting.has(entry.target)) continue;
-    const [panel, log] = waiting.get(entry.target);
+    const panel = waiting.get(entry.target);
     waiting.delete(entry.target);
     watcher.unobserve(entry.target);
-    draw(entry.target, panel, log, methodName, methodColour);
+    new Chart(entry.target, panel);
   }
 }, {rootMargin: "300px"});
 
-function show(place, choices) {
-  for (const old of place.children) { watcher.unobserve(old); waiting.delete(old); }
-  place.replaceChildren();
+function show(section, choices) {
+  for (const old of section.children) { watcher.unobserve(old); waiting.delete(old); }
+  section.replaceChildren();
   for (const choice of choices)
     for (const panel of choice.panels) {
       const figure = document.createElement("figure");
@@ -25,36 +24,23 @@ function show(place, choices) {
       const title = document.createElement("h4");
       title.textContent = panel.title;
       figure.append(title);
-      if (place.dataset.panels === "terms") figure.append(legend(panel.series.map(([who]) => who)));
-      place.append(figure);
-      waiting.set(figure, [panel, choice.log]);
+      if (section.dataset.panels === "terms") figure.append(drawLegend(panel.series));
+      section.append(figure);
+      waiting.set(figure, panel);
       watcher.observe(figure);
     }
-  if (!place.children.length) place.textContent = "No run has recorded this.";
+  if (!section.children.length) section.textContent = "No run has recorded this.";
 }
 
-function legend(names, into = document.createElement("div")) {
-  into.className = "legend";
-  names.forEach((who, i) => {
-    const entry = document.createElement("span");
-    const swatch = document.createElement("span");
-    swatch.className = "swatch";
-    swatch.style.background = methodColour(who, i);
-    entry.append(swatch, methodName(who));
-    into.append(entry);
-  });
-  return into;
-}
-
-for (const place of document.querySelectorAll("[data-panels]")) {
-  const choices = data.panels[place.dataset.panels];
-  const select = document.querySelector(`[data-choose="${place.dataset.panels}"]`);
-  if (!select) { show(place, choices); continue; }
+for (const section of document.querySelectorAll("[data-panels]")) {
+  const choices = data.panels[section.dataset.panels];
+  const select = document.querySelector(`[data-choose="${section.dataset.panels}"]`);
+  if (!select) { show(section, choices); continue; }
   choices.forEach((choice, i) => select.add(new Option(choice.label, String(i))));
-  select.addEventListener("change", () => show(place, [choices[Number(select.value)]]));
-  show(place, choices.slice(0, 1));
+  select.addEventListener("change", () => show(section, [choices[Number(select.value)]]));
+  show(section, choices.slice(0, 1));
 }
-for (const place of document.querySelectorAll("[data-legend]")) legend(data.methods.map((_, i) => i), place);
+for (const element of document.querySelectorAll("[data-legend]")) drawLegend(data.legend, element);
 
 // --- tables
 
@@ -73,7 +59,7 @@ function sortBy(button) {
   };
   const keyed = [...body.rows].map((row) => [value(row), row]);
   keyed.sort(([a], [b]) => {
-    if (a === null || b === null) return (a === null) - (b === null); // what is missing stays last
+    if (a === null || b === null) return (a === null) - (b === null); // missing values stay last
     const order = text ? a.localeCompare(b, "en", {numeric: true}) : a - b;
     return up ? order : -order;
   });
@@ -81,9 +67,9 @@ function sortBy(button) {
 }
 for (const button of document.querySelectorAll("th button.sort")) button.addEventListener("click", () => sortBy(button));
 
-// --- what is behind a cell
+// --- the details behind a cell
 
-function behind(cell) {
+function showDetails(cell) {
   const fill = (name, text) => { document.getElementById(`behind-${name}`).textContent = text; };
   fill("title", cell.title);
   fill("command", cell.commands.join("\n"));
@@ -101,12 +87,7 @@ function behind(cell) {
 }
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button.cell");
-  if (button) behind(data.cells[Number(button.dataset.cell)]);
+  if (button) showDetails(data.cells[Number(button.dataset.cell)]);
 });
 
-document.getElementById("theme").addEventListener("click", () => {
-  const dark = getComputedStyle(document.documentElement).colorScheme === "dark"
-    || (!document.documentElement.style.colorScheme && matchMedia("(prefers-color-scheme: dark)").matches);
-  document.documentElement.style.colorScheme = dark ? "light" : "dark";
-});
 document.documentElement.dataset.ready = "yes";

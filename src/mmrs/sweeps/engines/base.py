@@ -1,16 +1,16 @@
-"""What a sweep needs of a machine or a cluster: places to run cells in, and word of how each try ended."""
+"""The interface between the scheduler and a machine or cluster: start runs, report how each attempt ended."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from mmrs.sweeps.job import Outcome, run_cell
-from mmrs.sweeps.suites import Cell
+from mmrs.sweeps.job import Outcome, execute_run
+from mmrs.sweeps.suites import RunSpec
 
 
-class Task(NamedTuple):
-    """The sweep that cells belong to."""
+class SweepContext(NamedTuple):
+    """The sweep that runs belong to."""
 
     folder: Path
     command: str
@@ -20,30 +20,30 @@ class Resources(NamedTuple):
     """What one run gets."""
 
     threads: int
-    """Torch's threads, and the environment's."""
+    """Threads of torch and of the environments."""
     gpu: float
     """Share of a GPU; 0: none."""
 
 
 class Engine(Protocol):
-    """Runs cells elsewhere. Whatever dies there comes back as `lost`; nothing is tried twice by the engine itself."""
+    """Executes runs elsewhere. An attempt that dies is reported as `lost`; engines themselves retry nothing."""
 
-    def free(self) -> int:
-        """Cells that could start now."""
+    def available_slots(self) -> int:
+        """Number of runs that could start now."""
 
-    def submit(self, cell: Cell) -> None:
-        """Start one try at a cell."""
+    def submit(self, spec: RunSpec) -> None:
+        """Start one attempt at a run."""
 
     def wait(self, seconds: float) -> list[Outcome]:
-        """Tries that ended, after at most `seconds`."""
+        """Outcomes of attempts that ended; returns after at most `seconds`."""
 
     def stop(self) -> None:
-        """Ask all that runs to save and stop; `wait` tells when they have."""
+        """Request all runs to save and stop; `wait` reports when they have."""
 
     def close(self) -> None:
         """End everything at once."""
 
 
-def run_task(folder: str, cell: dict[str, Any], command: str) -> tuple[str, ...]:
-    """`run_cell` with arguments and an answer that any engine can carry."""
-    return tuple(run_cell(Path(folder), Cell(**cell), command))
+def execute_serialized(folder: str, spec: dict[str, Any], command: str) -> tuple[str, ...]:
+    """`execute_run` with arguments and a result that any engine can serialize."""
+    return tuple(execute_run(Path(folder), RunSpec(**spec), command))

@@ -1,7 +1,7 @@
-// Drawing: the maze with its heat map, and the curves.
+// Drawing: the maze with its heat map.
 
-// Colours are CSS variables that follow the theme; a probe turns them into something a canvas understands.
-function colour(name) {
+// Colors are CSS variables that follow the theme; a probe turns them into something a canvas understands.
+function color(name) {
   const probe = document.getElementById("probe");
   probe.style.color = `var(${name})`;
   return getComputedStyle(probe).color;
@@ -16,8 +16,8 @@ function fitted(canvas) {
 }
 
 class MazeView {
-  constructor(canvas, maze, walk, agentColour) {
-    Object.assign(this, { canvas, maze, walk, agentColour });
+  constructor(canvas, maze, walk, agentColor) {
+    Object.assign(this, { canvas, maze, walk, agentColor });
     this.context = canvas.getContext("2d");
     this.fit();
   }
@@ -26,7 +26,7 @@ class MazeView {
   fit() {
     fitted(this.canvas);
     this.unit = this.canvas.width / this.maze.size;
-    this.ink = { agent: colour(this.agentColour), floor: colour("--floor"), wall: colour("--wall"), card: colour("--card") };
+    this.ink = { agent: color(this.agentColor), floor: color("--floor"), wall: color("--wall"), card: color("--card") };
     this.marks = document.createElement("canvas");
     this.marks.width = this.canvas.width;
     this.marks.height = this.canvas.height;
@@ -61,7 +61,7 @@ class MazeView {
     for (const portal of this.maze.portals) {
       for (const cell of portal.cells) {
         const [x, y] = this.corner(cell);
-        context.fillStyle = portal.colour;
+        context.fillStyle = portal.color;
         context.beginPath();
         context.roundRect(x + u * 0.14, y + u * 0.14, u * 0.72, u * 0.72, u * 0.16);
         context.fill();
@@ -127,104 +127,5 @@ class MazeView {
     context.lineWidth = Math.max(1.5, u * 0.09);
     context.strokeStyle = this.ink.card;
     context.stroke();
-  }
-}
-
-class Chart {
-  constructor(canvas, walks, value, last) {
-    Object.assign(this, { canvas, walks, value, last });
-    this.context = canvas.getContext("2d");
-    this.fit();
-  }
-
-  fit() {
-    this.ratio = fitted(this.canvas);
-    const r = this.ratio;
-    this.box = { x: 34 * r, y: 8 * r, w: this.canvas.width - 44 * r, h: this.canvas.height - 30 * r };
-    this.lines = document.createElement("canvas");
-    this.lines.width = this.canvas.width;
-    this.lines.height = this.canvas.height;
-    const context = this.lines.getContext("2d");
-    this.drawFrame(context);
-    this.walks.forEach((walk, index) => this.drawLine(context, walk, colour(`--agent-${index % 4}`)));
-    this.quiet = colour("--quiet");
-  }
-
-  x(step) { return this.box.x + (this.box.w * step) / Math.max(1, this.last); }
-  y(value) { return this.box.y + this.box.h * (1 - value); }
-  stepAt(clientX) {
-    const box = this.canvas.getBoundingClientRect();
-    const share = ((clientX - box.left) * this.ratio - this.box.x) / this.box.w;
-    return Math.round(Math.min(1, Math.max(0, share)) * this.last);
-  }
-
-  drawFrame(context) {
-    context.font = `${11 * this.ratio}px system-ui, "DejaVu Sans", sans-serif`;
-    context.fillStyle = colour("--quiet");
-    context.strokeStyle = colour("--line");
-    context.lineWidth = this.ratio;
-    context.textBaseline = "middle";
-    context.textAlign = "right";
-    for (const tick of [0, 0.25, 0.5, 0.75, 1]) {
-      context.beginPath();
-      context.moveTo(this.box.x, this.y(tick));
-      context.lineTo(this.box.x + this.box.w, this.y(tick));
-      context.stroke();
-      if (tick * 2 === Math.round(tick * 2)) context.fillText(tick, this.box.x - 6 * this.ratio, this.y(tick));
-    }
-    context.textBaseline = "top";
-    const below = this.box.y + this.box.h + 6 * this.ratio;
-    [[0, "left"], [this.last / 2, "center"], [this.last, "right"]].forEach(([step, align]) => {
-      context.textAlign = align;
-      const unit = align === "center" ? " steps" : "";
-      context.fillText(Math.round(step).toLocaleString("en") + unit, this.x(step), below);
-    });
-  }
-
-  // A pixel column shows the least and greatest value that fall into it: 50,000 steps draw as fast as 500.
-  drawLine(context, walk, ink) {
-    const columns = Math.max(1, Math.round((this.box.w / Math.max(1, this.last)) * walk.steps));
-    const path = new Path2D();
-    for (let column = 0; column <= columns; column++) {
-      const from = Math.round((walk.steps * column) / (columns + 1));
-      const until = Math.max(from + 1, Math.round((walk.steps * (column + 1)) / (columns + 1)));
-      let low = Infinity, high = -Infinity;
-      for (let step = from; step <= until && step <= walk.steps; step++) {
-        const v = this.value(walk, walk.visitOfStep[step]);
-        if (v < low) low = v;
-        if (v > high) high = v;
-      }
-      const x = this.x((from + until) / 2);
-      if (column === 0) path.moveTo(this.x(0), this.y(this.value(walk, 0)));
-      path.lineTo(x, this.y(high));
-      if (high - low > 0.004) { path.lineTo(x, this.y(low)); path.lineTo(x, this.y((low + high) / 2)); }
-    }
-    context.strokeStyle = ink;
-    context.lineJoin = "round";
-    context.lineWidth = 1.8 * this.ratio;
-    context.stroke(path);
-    this.dot(context, walk, walk.steps, ink, 2.5);
-  }
-
-  dot(context, walk, step, ink, radius) {
-    context.fillStyle = ink;
-    context.beginPath();
-    context.arc(this.x(step), this.y(this.value(walk, walk.visitOfStep[step])), radius * this.ratio, 0, 7);
-    context.fill();
-  }
-
-  draw(step) {
-    const { context, box } = this;
-    context.clearRect(0, 0, this.canvas.width, this.canvas.height);
-    context.drawImage(this.lines, 0, 0);
-    context.strokeStyle = this.quiet;
-    context.lineWidth = this.ratio;
-    context.beginPath();
-    context.moveTo(this.x(step), box.y);
-    context.lineTo(this.x(step), box.y + box.h);
-    context.stroke();
-    this.walks.forEach((walk, index) => {
-      this.dot(context, walk, Math.min(step, walk.steps), colour(`--agent-${index % 4}`), 4);
-    });
   }
 }

@@ -5,15 +5,35 @@ const cells = data.size * data.size;
 const walks = data.runs.map((run) => new Walk(run, cells, data.lifelong));
 const last = Math.max(...walks.map((walk) => walk.steps));
 const element = (id) => document.getElementById(id);
-const views = walks.map((walk, i) => new MazeView(element(`${walk.method}-maze`), data, walk, `--agent-${i % 4}`));
+const views = walks.map((walk, i) => new MazeView(element(`${walk.method}-maze`), data, walk, `--color-${data.runs[i].color}`));
 const values = {
   j: (walk, visit) => walk.fairness[visit],
   coverage: (walk, visit) => walk.seen[visit] / cells,
   entropy: (walk, visit) => walk.entropy[visit] / Math.log(cells),
 };
-const charts = Object.entries(values).map(([name, value]) => new Chart(element(`chart-${name}`), walks, value, last));
+const charts = Object.entries(values).map(([name, value]) => new Chart(element(`chart-${name}`), curvePanel(name, value)));
 const slider = element("step");
 const page = { step: 0, playing: false, due: 0, clock: 0 };
+
+// A curve has about 600 points, the ends of the walks among them; its band spans all values up to the next point.
+function curvePanel(name, value) {
+  const stride = Math.ceil(last / 600) || 1, steps = new Set(walks.map((walk) => walk.steps));
+  for (let step = 0; step < last; step += stride) steps.add(step);
+  const x = [...steps].sort((a, b) => a - b);
+  const series = walks.map((walk, i) => {
+    const at = (step) => value(walk, walk.visitOfStep[step]);
+    const mean = x.map((step) => (step <= walk.steps ? at(step) : null)), low = [...mean], high = [...mean];
+    x.forEach((step, k) => {
+      for (let s = step; s < Math.min(x[k + 1] ?? 0, walk.steps); s++) {
+        const v = at(s);
+        if (v < low[k]) low[k] = v;
+        if (v > high[k]) high[k] = v;
+      }
+    });
+    return { name: data.runs[i].label, color: data.runs[i].color, mean, ...(stride > 1 && { low, high }) };
+  });
+  return { title: element(`chart-${name}`).dataset.title, x, xRange: [0, last], yRange: [0, 1], series };
+}
 
 // Every number carries its exact value in data-value, whatever the text rounds to.
 function put(id, value, text) {
@@ -50,7 +70,12 @@ function show() {
     views[index].draw(states[index], visits[index], most);
     showNumbers(walk, states[index]);
   });
-  charts.forEach((chart) => chart.draw(page.step));
+  Object.values(values).forEach((value, k) => {
+    charts[k].mark(page.step, walks.map((walk) => {
+      const step = Math.min(page.step, walk.steps);
+      return [step, value(walk, walk.visitOfStep[step])];
+    }));
+  });
 }
 
 function go(step) {
@@ -79,7 +104,7 @@ function tick(time) {
 }
 
 function redraw() {
-  for (const drawing of [...views, ...charts]) drawing.fit();
+  for (const view of views) view.fit();
   show();
 }
 
@@ -111,11 +136,7 @@ function listen() {
   element("forward").addEventListener("click", () => choose(page.step + 1));
   element("last").addEventListener("click", () => choose(last));
   element("scope").addEventListener("change", show);
-  element("theme").addEventListener("click", () => {
-    const dark = getComputedStyle(document.body).backgroundColor === "rgb(19, 21, 25)";
-    document.documentElement.style.colorScheme = dark ? "light" : "dark";
-    redraw();
-  });
+  element("theme").addEventListener("click", redraw); // after the listener of theme.js
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   window.addEventListener("resize", redraw);
   window.addEventListener("keydown", (event) => {
@@ -125,9 +146,9 @@ function listen() {
     keys[event.key](event);
   });
   for (const chart of charts) {
-    const seek = (event) => event.buttons & 1 && choose(chart.stepAt(event.clientX));
-    chart.canvas.addEventListener("pointerdown", seek);
-    chart.canvas.addEventListener("pointermove", seek);
+    const seek = (event) => event.buttons & 1 && choose(Math.round(chart.stepAt(event)));
+    chart.svg.addEventListener("pointerdown", seek);
+    chart.svg.addEventListener("pointermove", seek);
   }
 }
 

@@ -1,4 +1,4 @@
-// One agent's walk and everything that can be asked of it at a step, none of it counted from the beginning.
+// One agent's walk and its statistics at any step, without counting from the beginning.
 
 function decodeStates(text) {
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
