@@ -26,11 +26,8 @@ class EagerPPO:
         self.obs = torch.as_tensor(envs.reset(0)).to(self.device)
         self.done = torch.zeros(envs.num_envs, device=self.device)
 
-    def _features(self, obs: torch.Tensor) -> torch.Tensor:
-        return obs.float() if self.spec.kind == "image" else obs
-
     def _evaluate(self, obs: torch.Tensor, action: torch.Tensor | None = None):
-        parameters, value = self.network(self._features(obs))
+        parameters, value = self.network(obs)
         if self.action.nvec:
             distribution = Categorical(logits=parameters)
             action = distribution.sample() if action is None else action

@@ -22,6 +22,7 @@ NOT_FAST = [
     for path in (
         "adapters",
         "audit",
+        "envs/maze/test_maze.py",
         "envs/test_async_envs.py",
         "envs/test_atari.py",
         "envs/test_regrouping.py",
@@ -30,11 +31,15 @@ NOT_FAST = [
         "faults",
         "gpu",
         "paper/bounds",
+        "paper/maze/test_experiment.py",
         "paper/test_q_learning.py",
         "ppo/test_collector.py",
+        "report/test_report.py",
         "rewards/test_memory.py",
         "runs/test_after_training.py",
+        "runs/test_folder.py",
         "runs/test_learning.py",
+        "runs/test_presets.py",
         "runs/test_regrouping.py",
         "runs/test_signals.py",
         "runs/test_train.py",
@@ -45,7 +50,7 @@ NOT_FAST = [
         "sweeps/test_scheduler.py",
     )
 ]
-"""What `--fast` does not even import: modules that take seconds, start processes or have heavy dependencies."""
+"""Modules that `--fast` does not import: they take two seconds or more, start processes or have heavy dependencies."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

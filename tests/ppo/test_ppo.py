@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from tests.support.losses import learnable_batch, with_kl_penalty
 from torch.distributions import Categorical, Independent, Normal
 
 from mmrs.functional.distributions import categorical_log_prob, gaussian_log_prob, gumbel, sample_categorical
 from mmrs.nets.actor_critic import ActorCritic
 from mmrs.ppo.advantages import MixingConfig, mixed_advantages
-from mmrs.ppo.ppo import PPO, Batch, PPOConfig
+from mmrs.ppo.ppo import PPO, Batch, PPOConfig, ppo_loss
 from mmrs.rollout import Rollout
 from mmrs.spaces import action_spec, observation_spec
 
@@ -121,10 +122,10 @@ def test_an_update_makes_good_actions_likelier(space, bf16):
     torch.manual_seed(0)
     network = ActorCritic(observation, action_spec(space))
     config = PPOConfig(learning_rate=2e-3, clip=0.2, entropy_weight=0.0, bf16=bf16)
-    ppo = PPO(network, observation, config, generator)
+    ppo = PPO(network, config, generator)
     obs = torch.randn(64, 4, generator=generator)
     with torch.no_grad():
-        parameters, values = ppo.forward(obs)
+        parameters, values = network(obs)
         noise = torch.randn(parameters.shape, generator=generator)
         actions = network.sample(parameters, noise)
         log_prob, _ = network.log_prob(parameters, actions)
@@ -132,7 +133,7 @@ def test_an_update_makes_good_actions_likelier(space, bf16):
     batch = Batch(obs, actions, log_prob, values, values, torch.where(good, 1.0, -1.0))
     metrics = ppo.update(batch, progress=0.0)
     with torch.no_grad():
-        after, _ = network.log_prob(ppo.forward(obs)[0], actions)
+        after, _ = network.log_prob(network(obs)[0], actions)
     assert (after - log_prob)[good].mean() > 0 > (after - log_prob)[~good].mean()
     assert all(np.isfinite(list(metrics.values())))
 
@@ -140,7 +141,7 @@ def test_an_update_makes_good_actions_likelier(space, bf16):
 def test_the_learning_rate_falls_linearly():
     observation = observation_spec(spaces.Box(-1, 1, (4,), np.float32))
     network = ActorCritic(observation, action_spec(spaces.Discrete(2)))
-    ppo = PPO(network, observation, PPOConfig(learning_rate=1.0), torch.Generator())
+    ppo = PPO(network, PPOConfig(learning_rate=1.0), torch.Generator())
     batch = Batch(
         torch.zeros(8, 4), torch.zeros(8, 1, dtype=torch.int64), torch.zeros(8), torch.zeros(8, 1), torch.zeros(8, 1),
         torch.zeros(8),
@@ -152,7 +153,7 @@ def test_the_learning_rate_falls_linearly():
 def spelt_out_loss(ppo, batch):
     """The objective as the paper of PPO writes it, left to torch to differentiate."""
     config, clip = ppo.config, ppo.config.clip
-    parameters, values = ppo.network(ppo.observation.features(batch.obs))
+    parameters, values = ppo.network(batch.obs)
     log_prob, entropy = ppo.network.log_prob(parameters, batch.actions)
     ratio = (log_prob - batch.log_prob).exp()
     bounded = ratio.clamp(1 - clip, 1 + clip)
@@ -170,8 +171,8 @@ def spelt_out_loss(ppo, batch):
 @pytest.mark.parametrize(
     "action", [spaces.Discrete(3), spaces.MultiDiscrete([2, 4]), spaces.Box(-1, 1, (2,))], ids=lambda a: str(a)[:8]
 )
-@pytest.mark.parametrize(("shape", "way"), [((4,), "prepared"), ((4,), "with_vjp"), ((40, 40), "prepared")], ids=str)
-def test_the_gradient_is_that_of_the_objective(shape, way, action, heads, clip_values):
+@pytest.mark.parametrize("shape", [(4,), (40, 40)], ids=str)
+def test_the_gradient_is_that_of_the_objective(shape, action, heads, clip_values):
     image = len(shape) == 2
     observation = observation_spec(
         spaces.Box(0, 255, shape, np.uint8) if image else spaces.Box(-9, 9, shape, np.float32)
@@ -179,11 +180,11 @@ def test_the_gradient_is_that_of_the_objective(shape, way, action, heads, clip_v
     torch.manual_seed(0)
     network = ActorCritic(observation, action_spec(action), heads)
     config = PPOConfig(clip_values=clip_values, max_grad_norm=1e9, entropy_weight=0.3)
-    ppo = PPO(network, observation, config, torch.Generator())
+    ppo = PPO(network, config, torch.Generator())
     with torch.no_grad():
         ppo.weights.add_(0.1 * torch.randn(ppo.weights.shape))
         obs = torch.randint(0, 256, (64, *shape), dtype=torch.uint8) if image else torch.randn(64, *shape)
-        parameters, values = ppo.forward(obs)
+        parameters, values = network(obs)
         actions = network.sample(parameters, torch.randn_like(parameters))
         log_prob, _ = network.log_prob(parameters, actions)
         # Some ratios and some values lie within their bounds, some beyond on either side.
@@ -192,13 +193,22 @@ def test_the_gradient_is_that_of_the_objective(shape, way, action, heads, clip_v
             values + torch.randn(64, heads), torch.randn(64),
         )  # fmt: skip
     policy, value, entropy, loss = spelt_out_loss(ppo, batch)
-    ppo.weights.grad.zero_()
     loss.backward()
-    wanted = ppo.weights.grad.clone()
-    ppo._batch = batch
-    ppo._with_vjp = network.prepared() if way == "prepared" else network.with_vjp
-    assert (ppo._with_vjp == network.with_vjp) == (image or way == "with_vjp")
-    measured = ppo._step(torch.arange(64))
+    wanted = ppo.gradient.clone()
+    measured = ppo._gradient_step(*batch)
     assert measured[4] > 0.1  # clipped
-    torch.testing.assert_close(ppo.weights.grad, wanted, rtol=1e-4, atol=1e-6 * float(wanted.abs().max()) + 1e-7)
+    torch.testing.assert_close(ppo.gradient, wanted, rtol=1e-4, atol=1e-6 * float(wanted.abs().max()) + 1e-7)
     torch.testing.assert_close(measured[:3], torch.stack([policy, value, entropy]).detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_loss_term_of_ones_own_is_learned_from():
+    """The strong KL penalty keeps the policy where it is, and its metric is recorded."""
+    observation, kl = observation_spec(spaces.Box(-9, 9, (4,), np.float32)), {}
+    for loss in (ppo_loss, with_kl_penalty):
+        torch.manual_seed(0)
+        network = ActorCritic(observation, action_spec(spaces.Discrete(3)))
+        ppo = PPO(network, PPOConfig(learning_rate=1e-2), torch.Generator().manual_seed(0), loss)
+        metrics = ppo.update(learnable_batch(network, torch.device("cpu")), 0.0)
+        kl[loss] = float(metrics["kl"])
+    assert kl[with_kl_penalty] < 0.2 * kl[ppo_loss]
+    assert float(metrics["kl_penalty"]) == pytest.approx(100.0 * float(metrics["kl"]), rel=1e-4)

@@ -14,8 +14,7 @@ from mmrs.envs.registry import ROOM_IDS
 from mmrs.errors import InputError
 from mmrs.rewards import REWARDS
 from mmrs.runs.build import build_trainer
-from mmrs.runs.config import TrainConfig
-from mmrs.runs.config_check import RANGES, check
+from mmrs.runs.config import RANGES, TrainConfig, check
 from mmrs.runs.presets import ALL_PRESETS, default_bonus, default_config
 
 BAD = {

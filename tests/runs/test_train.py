@@ -18,7 +18,7 @@ from tests.support.runs import rows, small
 
 from mmrs.cli import main
 from mmrs.errors import InputError, MmrsError, TrainingError
-from mmrs.ppo.metrics import learning_figures
+from mmrs.ppo.metrics import learning_metrics
 from mmrs.rewards import PRESETS, REWARDS, RND
 from mmrs.runs.build import bonus_settings, build_trainer
 from mmrs.runs.config import BonusConfig, TrainConfig
@@ -186,7 +186,7 @@ def test_only_vectors_are_standardized(tmp_path, env, kind):
     trainer = build_trainer(replace(config, env=replace(config.env, normalize=True)))
     row = next(iter(trainer))
     trainer.collector.close()
-    assert trainer.ppo.observation.kind == kind
+    assert trainer.ppo.network.observation.kind == kind
     assert (trainer.collector.normalizer is not None) == (kind == "vector")
     assert trainer.reward_memory is not None
     assert row["step"] == 128
@@ -197,13 +197,13 @@ def test_values_are_judged_head_by_head():
     returns = torch.randn(50, 4, 2, generator=generator) * torch.tensor([1.0, 0.01]) + torch.tensor([50.0, 0.0])
     constant = returns.mean((0, 1)).expand_as(returns)
     share = torch.tensor(0.5, dtype=torch.float64)
-    figures = learning_figures(returns, constant, share)
-    assert figures == pytest.approx(
+    metrics = learning_metrics(returns, constant, share)
+    assert metrics == pytest.approx(
         {"explained_variance": 0.0, "explained_variance_intrinsic": 0.0, "bonus_advantage_share": 0.5}, abs=1e-6
     )
     halfway = torch.stack([returns[..., 0], constant[..., 1]], -1)
-    assert learning_figures(returns, halfway, share)["explained_variance"] == pytest.approx(1.0)
-    assert learning_figures(returns[..., :1], constant[..., :1], share).keys() == {
+    assert learning_metrics(returns, halfway, share)["explained_variance"] == pytest.approx(1.0)
+    assert learning_metrics(returns[..., :1], constant[..., :1], share).keys() == {
         "explained_variance", "bonus_advantage_share",
     }  # fmt: skip
 

@@ -13,7 +13,7 @@ Values = NDArray[Any]
 
 
 def kmeans_single(x: Tensor, draws: Tensor, iterations: int) -> Tensor:
-    """Labels ``[L]`` of states ``[L, d]``, centerd, no padding; `draws` are the ``[k, trials]`` of `kmeans_from`."""
+    """Labels ``[L]`` of states ``[L, d]``, centered, no padding; `draws` are the ``[k, trials]`` of `kmeans_from`."""
     lengths, ones = x.square().sum(1, keepdim=True), torch.ones(len(x), 1, dtype=x.dtype)
     # Squared distances as one product of widened rows, which spares three passes over the table.
     table = torch.cat([-2.0 * x, lengths, ones], 1) @ torch.cat([x, ones, lengths], 1).t()

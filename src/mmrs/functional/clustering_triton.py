@@ -36,11 +36,6 @@ def choose_centers_triton(table: Tensor, weight: Tensor, noise: Tensor) -> Tenso
     return chosen
 
 
-def triton_kernels(module: str) -> Any:
-    """A module of `mmrs.functional` that imports Triton, or None where Triton does not work."""
-    return import_module(f"mmrs.functional.{module}") if triton_works() else None
-
-
 @cache
 def triton_works() -> bool:
     """Whether there is Triton (which torch installs on Linux) and a compiler for it: found out by running a kernel."""

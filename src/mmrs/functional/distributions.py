@@ -38,27 +38,3 @@ def gaussian_log_prob(mean: Tensor, log_std: Tensor, actions: Tensor) -> tuple[T
     log_prob = (-0.5 * z.square() - log_std - HALF_LOG_TWO_PI).sum(-1)
     entropy = (log_std + 0.5 + HALF_LOG_TWO_PI).sum(-1).expand_as(log_prob)
     return log_prob, entropy
-
-
-def categorical_gradient(
-    logits: Tensor, actions: Tensor, nvec: tuple[int, ...], grad_log_prob: Tensor, grad_entropy: float
-) -> Tensor:
-    """Gradient of a loss by the logits, from its gradients by log probability ``[B]`` and by entropy (a scalar)."""
-    gradients = []
-    for i, part in enumerate(torch.split(logits, list(nvec), -1)):
-        logs = part.log_softmax(-1)
-        p = logs.exp()
-        # The entropy -Σ p log p has the gradient p (Σ p log p - log p); the log probability that of one action, less p.
-        gradient = p * (grad_entropy * ((p * logs).sum(-1, keepdim=True) - logs) - grad_log_prob.unsqueeze(-1))
-        gradients.append(gradient.scatter_add_(-1, actions[:, i : i + 1], grad_log_prob.unsqueeze(-1)))
-    return torch.cat(gradients, -1) if len(gradients) > 1 else gradients[0]
-
-
-def gaussian_gradient(
-    mean: Tensor, log_std: Tensor, actions: Tensor, grad_log_prob: Tensor, grad_entropy: float
-) -> tuple[Tensor, Tensor]:
-    """Gradients of a loss by mean and by log std, from its gradients by log density ``[B]`` and by entropy."""
-    inverse_std = (-log_std).exp()
-    z = (actions - mean) * inverse_std
-    grad_z = z * grad_log_prob.unsqueeze(-1)
-    return grad_z * inverse_std, (grad_z * z).sum(0) + (len(mean) * grad_entropy - grad_log_prob.sum())

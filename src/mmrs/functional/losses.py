@@ -53,20 +53,15 @@ def distillation_error(predicted: Tensor, target: Tensor) -> Tensor:
     return (predicted - target).square().sum(-1)
 
 
-def clipped_policy_loss(ratio: Tensor, advantage: Tensor, clip: float) -> tuple[Tensor, Tensor]:
-    """``-min(r A, clip(r) A)`` and its gradient by the log probability, each ``[B]``."""
-    gained = ratio * advantage
-    bounded = ratio.clamp(1.0 - clip, 1.0 + clip) * advantage
-    return -torch.minimum(gained, bounded), torch.where(gained <= bounded, -gained, 0.0)
+def clipped_policy_loss(ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
+    """``-min(r A, clip(r) A)``, ``[B]``, of probability ratios r (Schulman et al. 2017, Eq. 7)."""
+    return -torch.minimum(ratio * advantage, ratio.clamp(1.0 - clip, 1.0 + clip) * advantage)
 
 
-def clipped_value_loss(values: Tensor, old: Tensor, returns: Tensor, clip: float | None) -> tuple[Tensor, Tensor]:
-    """Half the squared error of values ``[B, heads]``, the larger of a free and a bounded move, and its gradient."""
-    error = values - returns
+def clipped_value_loss(values: Tensor, old: Tensor, returns: Tensor, clip: float | None) -> Tensor:
+    """Half the squared error of values, ``[B, heads]``; with `clip`, at least that of the value's clipped change."""
+    loss = 0.5 * (values - returns).square()
     if clip is None:
-        return 0.5 * error.square(), error
-    bounded = old + (values - old).clamp(-clip, clip) - returns
-    free = error.abs() >= bounded.abs()
-    # A bounded value does not move; where the bound does not bind, both errors are one.
-    gradient = torch.where(free | ((values - old).abs() <= clip), error, 0.0)
-    return 0.5 * torch.where(free, error, bounded).square(), gradient
+        return loss
+    clipped = old + (values - old).clamp(-clip, clip)
+    return torch.maximum(loss, 0.5 * (clipped - returns).square())

@@ -2,43 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as nnf
 
 from mmrs.functional.distributions import (
-    categorical_gradient,
     categorical_log_prob,
-    gaussian_gradient,
     gaussian_log_prob,
     gumbel,
     sample_categorical,
 )
 from mmrs.nets.cuda_graphs import to_device
-from mmrs.nets.dense import DenseViews, TanhLayers
 from mmrs.nets.encoders import PIXEL_SCALE, orthogonal_init
 from mmrs.nets.space_to_depth import is_divisible, space_to_depth, space_to_depth_kernel
-from mmrs.nets.vjp import add_gradient, with_vjp
 from mmrs.spaces import ActionSpec, ObservationSpec
-
-JointVJP = Callable[[Tensor, Tensor], object]
-"""`VJP` from the gradients by two outputs."""
-ForwardWithVJP = Callable[[Tensor], tuple[Tensor, Tensor, JointVJP]]
-"""From network input to distribution parameters, values and their VJP."""
 
 
 class ActorCritic(nn.Module):
-    """From network input to distribution parameters ``[B, A]`` and values ``[B, heads]``.
+    """From observations ``[B, *obs]`` to distribution parameters ``[B, A]`` and values ``[B, heads]``.
 
     Images: 8x8, 4x4 and 3x3 convolutions and a dense layer, shared by both (Table "CNN-based"). Else two layers of 64
     with Tanh, one pair for the policy and one for the value (Table "MLP-based"; separate as in the cited code).
     """
 
-    def __init__(self, observation: ObservationSpec, action: ActionSpec, value_heads: int = 1) -> None:
+    def __init__(
+        self, observation: ObservationSpec, action: ActionSpec, value_heads: int = 1, *, bf16: bool = False
+    ) -> None:
         super().__init__()
-        self.observation, self.action, self.value_heads = observation, action, value_heads
+        self.observation, self.action, self.value_heads, self.bf16 = observation, action, value_heads, bf16
         self.is_image = observation.kind == "image"
         if self.is_image:
             self.trunk: nn.Module = ConvTrunk(observation)
@@ -51,29 +42,34 @@ class ActorCritic(nn.Module):
         # Unstated: the std of the Gaussian; state-independent and starting at 1, as in the cited code.
         self.log_std = nn.Parameter(torch.zeros(action.size), requires_grad=not action.nvec)
 
-    def features(self, obs: Tensor) -> Tensor:
-        """Network input of raw observations ``[B, *obs]``; images on a GPU after `space_to_depth`."""
+    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """Distribution parameters and values."""
+        if self.bf16:
+            with torch.autocast(obs.device.type, torch.bfloat16):
+                x = self.trunk(self._features(obs))
+                parameters, values = self.policy(x), self.value(x)
+            return parameters.float(), values.float()
+        x = self.trunk(self._features(obs))
+        return self.policy(x), self.value(x)
+
+    def _features(self, obs: Tensor) -> Tensor:
+        """Input of the first layer; images on a GPU after `space_to_depth`."""
         if self.is_image and obs.is_cuda and is_divisible(*self.observation.image_size):
             return space_to_depth(self.observation.images(obs))
         return self.observation.features(obs)
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Distribution parameters and values of network input (`features`, or `ObservationSpec.features`)."""
-        x = self.trunk(x)
-        return self.policy(x), self.value(x)
-
     def noise(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """Noise ``[*shape, A]`` for `sample`: drawn on the CPU, moved to the network's device."""
+        """Noise ``[*shape, A]`` for `sample` with the present weights: drawn on the CPU, moved to their device."""
         whole, device = (*shape, self.action.size), self.log_std.device
         if self.action.nvec:
             return gumbel(to_device(torch.rand(whole, generator=generator), device))
-        return to_device(torch.randn(whole, generator=generator), device)
+        return self.log_std.detach().exp() * to_device(torch.randn(whole, generator=generator), device)
 
     def sample(self, parameters: Tensor, noise: Tensor) -> Tensor:
-        """Actions ``[B, ...]``: categorical ones from 0 (`noise` is Gumbel), or Gaussian ones (`noise` is normal)."""
+        """Actions ``[B, ...]``: categorical ones from 0 (the noise is Gumbel), or Gaussian ones."""
         if self.action.nvec:
             return sample_categorical(parameters, noise, self.action.nvec)
-        return parameters + self.log_std.exp() * noise
+        return parameters + noise
 
     def mode(self, parameters: Tensor) -> Tensor:
         """The most likely actions."""
@@ -84,43 +80,6 @@ class ActorCritic(nn.Module):
         if self.action.nvec:
             return categorical_log_prob(parameters, actions, self.action.nvec)
         return gaussian_log_prob(parameters, self.log_std, actions)
-
-    def with_vjp(self, x: Tensor) -> tuple[Tensor, Tensor, JointVJP]:
-        """As `forward`, with a function from dL/dparameters and dL/dvalues to the gradients of all weights."""
-        both, vjp = with_vjp(lambda x: torch.cat(self(x), 1).float(), x)
-        parameters, values = both.split([self.action.size, self.value_heads], 1)
-        return parameters, values, lambda p, v: vjp(torch.cat([p, v], 1))
-
-    def prepared(self) -> ForwardWithVJP:
-        """`with_vjp` for the steps of one update: faster for vectors on a CPU, where it overwrites the gradients.
-
-        Weights and gradients must exist and keep their memory meanwhile.
-        """
-        if self.is_image or self.log_std.device.type != "cpu":
-            return self.with_vjp
-        policy, value = (DenseViews(list(part)) for part in (self.policy, self.value))  # type: ignore[call-overload]
-
-        def dense_with_vjp(x: Tensor) -> tuple[Tensor, Tensor, JointVJP]:
-            policy_out, value_out = policy.values(x.numpy()), value.values(x.numpy())
-
-            def vjp(grad_parameters: Tensor, grad_values: Tensor) -> None:
-                policy.vjp(policy_out, grad_parameters.numpy())
-                value.vjp(value_out, grad_values.numpy())
-
-            return torch.from_numpy(policy_out[-1]), torch.from_numpy(value_out[-1]), vjp
-
-        return dense_with_vjp
-
-    def vjp_log_prob(self, parameters: Tensor, actions: Tensor, grad_log_prob: Tensor, grad_entropy: float) -> Tensor:
-        """Gradient by the parameters, from those by log probability ``[B]`` and by entropy (a scalar).
-
-        The std of a Gaussian is a weight itself: the gradient by it is added to its `grad`.
-        """
-        if self.action.nvec:
-            return categorical_gradient(parameters, actions, self.action.nvec, grad_log_prob, grad_entropy)
-        grad_mean, grad_std = gaussian_gradient(parameters, self.log_std, actions, grad_log_prob, grad_entropy)
-        add_gradient(self.log_std, grad_std)
-        return grad_mean
 
 
 class ConvTrunk(nn.Module):
@@ -157,8 +116,8 @@ def convolve_relu(x: Tensor, weight: Tensor, bias: Tensor | None, stride: int) -
     return nnf.relu_(nnf.conv2d(x, weight, bias, stride))
 
 
-def _tanh_layers(size: int, out: int, gain: float) -> TanhLayers:
-    return TanhLayers(
+def _tanh_layers(size: int, out: int, gain: float) -> nn.Sequential:
+    return nn.Sequential(
         orthogonal_init(nn.Linear(size, 64)),
         nn.Tanh(),
         orthogonal_init(nn.Linear(64, 64)),

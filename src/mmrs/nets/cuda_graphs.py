@@ -101,47 +101,6 @@ def to_device(values: Tensor, device: torch.device) -> Tensor:
     return values.pin_memory().to(device, non_blocking=True)
 
 
-def device_view_of_pinned(device: torch.device, values: Tensor) -> Tensor:
-    """Values of the host as a tensor of the device. On a GPU it is the same memory, which must be pinned.
-
-    Kernels then read and write host memory directly (`copy_raw`). For the few bytes of an action and the few thousand
-    bytes of its observation that is several times faster than a transfer, which starts a separate copy engine.
-    """
-    if device.type != "cuda":
-        return values
-    view: Tensor = torch.as_tensor(_PinnedView(values), device=device)
-    return view
-
-
-def to_device_memory(view: Tensor) -> Tensor:
-    """The values of a `device_view_of_pinned` in the device's own memory; on the host they are there already."""
-    if not view.is_cuda:
-        return view
-    copy = torch.empty_like(view)
-    copy_raw(view, copy)
-    return copy
-
-
-def copy_raw(source: Tensor, target: Tensor) -> None:
-    """Copy bit by bit between tensors of one device, shape and type; on a GPU always by a kernel."""
-    if source.is_cuda:
-        torch.bitwise_or(as_words(source), 0, out=as_words(target))
-    else:
-        target.copy_(source)
-
-
-def as_words(values: Tensor, leading: int = 1) -> Tensor:
-    """The same memory, with all but the leading axes as one axis of the longest words that fit.
-
-    The GPU writes each word in one piece.
-    """
-    flat = values.view(*values.shape[:leading], -1).view(torch.uint8)
-    for word in (torch.int64, torch.int32):
-        if flat.shape[-1] % word.itemsize == 0:
-            return flat.view(word)
-    return flat
-
-
 @contextmanager
 def _matmul_precision(allow_tf32: bool) -> Iterator[None]:
     """Choose which kernels are picked inside. A graph that is captured already keeps its kernels."""
@@ -166,13 +125,3 @@ def _on_side_stream(function: Callable[..., Any], inputs: tuple[Tensor, ...]) ->
         output = function(*inputs)
     torch.cuda.current_stream().wait_stream(stream)
     return output
-
-
-class _PinnedView:
-    """Pinned memory as a CUDA array interface: under unified addressing a GPU uses the same address."""
-
-    def __init__(self, values: Tensor) -> None:
-        assert values.is_pinned() and values.is_contiguous(), "only pinned memory has an address on the GPU"
-        self.values = values  # kept alive for as long as the tensor made from this
-        array: Any = values.numpy().__array_interface__
-        self.__cuda_array_interface__ = {**array, "data": (values.data_ptr(), False), "version": 2}

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as nnf
 
-from mmrs.nets.dense import TanhLayers, dense
-from mmrs.nets.vjp import VJP, with_vjp
+from mmrs.functional.losses import gaussian_kl, vae_loss
 from mmrs.spaces import ObservationSpec
 
 LEAK = 0.01
@@ -54,10 +53,6 @@ class ImageEncoder(nn.Module):
         """Mean and log variance ``[B, latent]`` of normalized images ``[B, C, H, W]``."""
         x = self._convolve(x, statistics)
         return self.mean(x), self.log_variance(x)
-
-    def with_vjp(self, x: Tensor) -> tuple[Tensor, VJP]:
-        """Mean and log variance in one ``[B, 2 latent]`` while learning, and their VJP."""
-        return with_vjp(lambda x: torch.cat(self(x, "learn"), 1), x)
 
     def mean_of(self, x: Tensor, statistics: Statistics = "running") -> Tensor:
         """The mean alone."""
@@ -124,19 +119,15 @@ class VectorEncoder(nn.Module):
 
     def forward(self, x: Tensor, statistics: Statistics = "running") -> tuple[Tensor, Tensor]:  # noqa: ARG002 (same call)
         """Mean and log variance ``[B, latent]`` of vectors ``[B, size]``."""
-        mean, log_variance = dense(x, (*self.trunk, self.heads)).chunk(2, 1)
+        mean, log_variance = self.heads(self.trunk(x)).chunk(2, 1)
         return mean, log_variance
-
-    def with_vjp(self, x: Tensor) -> tuple[Tensor, VJP]:
-        """Mean and log variance in one ``[B, 2 latent]``, and their VJP."""
-        return with_vjp(lambda x: dense(x, (*self.trunk, self.heads)), x)
 
     def mean_of(self, x: Tensor, statistics: Statistics = "running") -> Tensor:  # noqa: ARG002 (same call)
         """The mean alone. The last two layers are both linear: composed, they take a tenth of the arithmetic."""
         *hidden, last = self.trunk
         latent = self.heads.out_features // 2
         weight, bias = self.heads.weight[:latent], self.heads.bias[:latent]
-        return nnf.linear(dense(x, hidden), weight @ last.weight, weight @ last.bias + bias)  # type: ignore[operator]
+        return nnf.linear(nn.Sequential(*hidden)(x), weight @ last.weight, weight @ last.bias + bias)  # type: ignore[operator]
 
 
 class VAE(nn.Module):
@@ -151,7 +142,7 @@ class VAE(nn.Module):
             self.encoder, self.decoder = ImageEncoder(spec, latent), ImageDecoder(spec, latent)
         else:
             self.encoder = VectorEncoder(spec.size, latent)
-            self.decoder = TanhLayers(
+            self.decoder = nn.Sequential(
                 nn.Linear(latent, 32), nn.Tanh(), nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, spec.size)
             )
 
@@ -174,32 +165,19 @@ class VAE(nn.Module):
         out: Tensor = self.decoder(z)
         return out
 
-    @torch.no_grad()
-    def backward(self, x: Tensor, noise: Tensor, decoder_variance: float) -> tuple[Tensor, Tensor]:
-        """Add the gradient of the batch's mean of Eq. (15) (`vae_loss`), term by term, to that of the weights.
+    def loss(self, x: Tensor, noise: Tensor, decoder_variance: float) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean loss of a batch (Eq. 15), and what to record of it: mean KL and mean squared error, without gradients.
 
         Args:
             x: normalized observations ``[B, *obs]``.
-            noise: ``[B, latent]``, normal, of the latents.
-            decoder_variance: of p(s|z).
-
-        Returns:
-            Mean KL and mean squared error of the batch.
+            noise: ``[B, latent]`` normal noise for the latents.
+            decoder_variance: variance of p(s|z).
         """
-        share = 1.0 / len(x)
-        out, vjp_encoder = self.encoder.with_vjp(x)  # type: ignore[operator]
-        mean, unbounded = out.chunk(2, 1)
-        log_variance = unbounded.clamp(*LOG_VARIANCE)
-        std = (0.5 * log_variance).exp()
-        drawn, variance = std * noise, std.square()
-        reconstruction, vjp_decoder = with_vjp(self.decoder, mean + drawn, to_input=True)
-        away = reconstruction - x
-        grad_z = vjp_decoder(away * (share / decoder_variance))
-        grad_mean = torch.add(grad_z, mean, alpha=share)
-        grad_log_variance = (grad_z * drawn).add_(variance, alpha=share).sub_(share).mul_(0.5)
-        vjp_encoder(torch.cat([grad_mean, grad_log_variance * (unbounded == log_variance)], 1))
-        kl = 0.5 * (share * (variance + mean.square() - log_variance).sum() - mean.shape[1])
-        return kl, away.square().mean()
+        mean, log_variance = self.encode(x, "learn")
+        reconstruction = self.decode(mean + (0.5 * log_variance).exp() * noise)
+        loss = vae_loss(x, reconstruction, mean, log_variance, decoder_variance).mean()
+        with torch.no_grad():
+            return loss, gaussian_kl(mean, log_variance).mean(), (x - reconstruction).square().mean()
 
 
 def _after_convolutions(side: int) -> int:

@@ -19,7 +19,7 @@ from mmrs.envs.base import Episodes, ResumableVectorEnv
 from mmrs.errors import InputError
 from mmrs.nets.cuda_graphs import CudaGraphed, to_device
 from mmrs.nets.normalization import ObsNormalizer
-from mmrs.ppo.actor import InferenceNetwork, make_actor
+from mmrs.ppo.actor import Actor, CPUActor, GraphActor
 from mmrs.ppo.env_group import EnvGroup, StepBuffer
 from mmrs.ppo.ppo import PPO
 from mmrs.rollout import Rollout
@@ -62,14 +62,15 @@ class Collector:
         cpu_shared: bool = False,
     ) -> None:
         self.ppo, self.num_steps, self.normalizer, self.device = ppo, num_steps, normalizer, device
-        dtype = torch.float32 if normalizer else ppo.observation.dtype
-        self.network = InferenceNetwork(ppo)
+        dtype = torch.float32 if normalizer else ppo.network.observation.dtype
         self.num_envs = sum(envs.num_envs for envs in groups)
         self.step_buffer = StepBuffer.allocate(num_steps, self.num_envs, groups[0].action_space, device)
         columns = zip(*(one.split([envs.num_envs for envs in groups], 1) for one in self.step_buffer), strict=True)
         self.groups = []
         for envs, own in zip(groups, columns, strict=True):
-            actor = make_actor(ppo, self.network, num_steps, envs.num_envs, dtype, device, cpu_shared)
+            shape = (num_steps, envs.num_envs, dtype)
+            on_gpu = device.type == "cuda"
+            actor: Actor = GraphActor(ppo.network, *shape, cpu_shared) if on_gpu else CPUActor(ppo.network, *shape)
             self.groups.append(EnvGroup(envs, actor, StepBuffer(*own), normalizer))
         self._evaluate_graph = CudaGraphed(self._evaluate)
 
@@ -85,7 +86,6 @@ class Collector:
 
     def collect(self) -> RolloutData:
         """T steps of every environment."""
-        self.network.refresh()
         noise = self.ppo.network.noise((self.num_steps, self.num_envs), self.ppo.generator)
         parts = noise.split([group.envs.num_envs for group in self.groups], 1)
         for group, part in zip(self.groups, parts, strict=True):
@@ -140,7 +140,7 @@ class Collector:
 
     def _evaluate(self, parameters: Tensor, actions: Tensor, last_obs: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probabilities of the actions, and values of the observations that were not acted on."""
-        return self.ppo.network.log_prob(parameters, actions)[0], self.ppo.forward(last_obs)[1]
+        return self.ppo.network.log_prob(parameters, actions)[0], self.ppo.network(last_obs)[1]
 
     def state(self) -> dict[str, Any]:
         """The state of each environment; independent of the groups, so a run may resume with another number of them."""

@@ -48,7 +48,7 @@ class EnvGroup:
         self, envs: ResumableVectorEnv, actor: Actor, columns: StepBuffer, normalizer: ObsNormalizer | None
     ) -> None:
         self.envs, self.actor, self.normalizer = envs, actor, normalizer
-        self.decode_actions = ActionDecoder(actor.ppo.network.action, envs.action_space)
+        self.decode_actions = ActionDecoder(actor.network.action, envs.action_space)
         self.obs: Values = np.zeros(0)
         self.num_steps = len(columns.reward)
         self._reward, self._terminated, self._truncated, self._actions = (one.numpy() for one in columns)

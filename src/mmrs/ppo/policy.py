@@ -53,7 +53,7 @@ class Policy:
     @torch.no_grad()
     def act(self, obs: Values, deterministic: bool) -> Values:
         """Actions for ``[N, *obs]`` observations, ready for the environment."""
-        parameters, _ = self.network(self.observation.features(self.inputs(obs)))
+        parameters, _ = self.network(self.inputs(obs))
         if deterministic:
             return self.decode_actions(self.network.mode(parameters).numpy())
         noise = self.network.noise((len(parameters),), self.generator)

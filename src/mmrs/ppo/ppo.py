@@ -1,19 +1,18 @@
-"""Proximal policy optimization (Schulman et al. 2017), as in the implementation that the paper cites."""
+"""Proximal policy optimization (Schulman et al. 2017), as the implementation that the paper cites does it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from mmrs.functional.losses import clipped_policy_loss, clipped_value_loss
-from mmrs.functional.ppo_gpu import OldPolicy, clipped_adam, ppo_gradients
-from mmrs.nets.actor_critic import ActorCritic, ForwardWithVJP
+from mmrs.nets.actor_critic import ActorCritic
 from mmrs.nets.cuda_graphs import CudaGraphed, set_learning_rate, to_device
 from mmrs.nets.flat import flatten_parameters
-from mmrs.spaces import ObservationSpec
 
 
 @dataclass(frozen=True)
@@ -52,147 +51,118 @@ class PPOConfig:
     """Standardize advantages over the rollout, as in the cited code, over each minibatch, or not at all."""
     bf16: bool = False
     """Run convolutions in bfloat16: faster on processors that support it, but results differ."""
+    compile: bool = False
+    """Compile the loss: the first update takes about a minute, later ones are faster; results differ in rounding."""
 
 
-@dataclass(frozen=True)
-class Batch:
-    """The data of an update: B transitions in any order."""
+class Batch(NamedTuple):
+    """What an update learns from: B transitions in any order."""
 
     obs: Tensor
     """``[B, *obs]``"""
     actions: Tensor
-    """``[B, A]``, as sampled by the network."""
+    """``[B, A]`` as the network sampled them."""
     log_prob: Tensor
-    """``[B]``, when the action was taken."""
+    """``[B]`` when acting."""
     values: Tensor
-    """``[B, heads]``, when the action was taken."""
+    """``[B, heads]`` when acting."""
     returns: Tensor
     """``[B, heads]``"""
     advantages: Tensor
     """``[B]``"""
 
 
+Metrics = dict[str, Tensor]
+Loss = Callable[[ActorCritic, Batch, PPOConfig], tuple[Tensor, Metrics]]
+"""A loss of a minibatch, and what to record of it: scalars, in the same order at each call."""
+
+
+def ppo_loss(network: ActorCritic, batch: Batch, config: PPOConfig) -> tuple[Tensor, Metrics]:
+    """The clipped objective: policy, values and entropy (Schulman et al. 2017, Eq. 9, as a loss)."""
+    parameters, values = network(batch.obs)
+    log_prob, entropy = network.log_prob(parameters, batch.actions)
+    log_ratio = log_prob - batch.log_prob
+    ratio = log_ratio.exp()
+    policy_loss = clipped_policy_loss(ratio, batch.advantages, config.clip).mean()
+    value_clip = config.clip if config.clip_values else None
+    value_loss = clipped_value_loss(values, batch.values, batch.returns, value_clip).mean(0).sum()
+    loss = policy_loss + config.value_weight * value_loss - config.entropy_weight * entropy.mean()
+    with torch.no_grad():
+        clip_fraction = ((ratio - 1.0).abs() > config.clip).float().mean()
+    kl = (ratio - 1.0 - log_ratio).mean()  # unbiased and never negative
+    return loss, {
+        "policy_loss": policy_loss,
+        "value_loss": value_loss,
+        "entropy": entropy.mean(),
+        "kl": kl,
+        "clip_fraction": clip_fraction,
+    }
+
+
 class PPO:
-    """Network, optimizer and the clipped objective."""
+    """Network, optimizer and loss. On a GPU a gradient step is one captured graph."""
 
     def __init__(
-        self, network: ActorCritic, observation: ObservationSpec, config: PPOConfig, generator: torch.Generator
+        self, network: ActorCritic, config: PPOConfig, generator: torch.Generator, loss: Loss = ppo_loss
     ) -> None:
-        self.network, self.observation, self.config, self.generator = network, observation, config, generator
+        self.network, self.config, self.generator = network, config, generator
         self.weights = flatten_parameters(network)
-        # Fused on the CPU only: on a GPU the fused kernel runs one vector on few multiprocessors and is slower.
+        # One fused call on the CPU. On a GPU its kernel gives a single vector to few processors: plain ones are faster.
         fused = not self.weights.is_cuda
         self.optimizer = torch.optim.Adam(
             [self.weights], config.learning_rate, eps=config.adam_eps, fused=fused, foreach=False
         )
-        self._batch: Batch | None = None
-        # The kernel handles a single discrete action, and no advantages that are normalized over the minibatch.
-        self._one_kernel = len(network.action.nvec) == 1 and config.normalize_advantages != "minibatch"
-        self._with_vjp: ForwardWithVJP = network.with_vjp
-        self._captured_step = CudaGraphed(self._step, allow_tf32=True)
+        self.loss: Loss = torch.compile(loss, dynamic=False) if config.compile else loss
+        self.metric_names: tuple[str, ...] = ()
+        self._graphed_step = CudaGraphed(self._gradient_step, allow_tf32=True)
 
-    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """Distribution parameters and values of raw observations."""
-        features = self.network.features(obs)
-        if not self.config.bf16:
-            out: tuple[Tensor, Tensor] = self.network(features)
-            return out
-        with torch.autocast(obs.device.type, torch.bfloat16):
-            parameters, values = self.network(features)
-        return parameters.float(), values.float()
+    def update(self, batch: Batch, progress: float) -> Metrics:
+        """Learn from a rollout's transitions. `progress` is the share of training done, for the decaying rate.
 
-    def update(self, batch: Batch, progress: float) -> dict[str, Tensor]:
-        """Learn from a rollout's transitions; `progress` is the finished share of training, for the learning rate.
-
-        Returns metrics, which a GPU may still be computing.
+        Returns means over all minibatches. A GPU may still be computing them.
         """
-        left = 1.0 - progress if self.config.linear_decay else 1.0
-        set_learning_rate(self.optimizer, self.config.learning_rate * left)
-        advantages = batch.advantages
-        if self.config.normalize_advantages == "rollout":
-            advantages = standardize(advantages)
-        self._load_batch(replace(batch, advantages=advantages))
-        if not self.config.bf16:
-            self._with_vjp = self.network.prepared()
-        orders = [torch.randperm(len(advantages), generator=self.generator) for _ in range(self.config.epochs)]
-        parts = []
-        for order in to_device(torch.stack(orders), advantages.device):
-            for index in order.tensor_split(self.config.minibatches):
-                parts.append(self._captured_step(index).clone())
-        names = ("policy_loss", "value_loss", "entropy", "kl", "clip_fraction", "grad_norm")
-        return dict(zip(names, torch.stack(parts).mean(0), strict=True))
+        config = self.config
+        set_learning_rate(self.optimizer, config.learning_rate * (1.0 - progress if config.linear_decay else 1.0))
+        if config.normalize_advantages == "rollout":
+            batch = batch._replace(advantages=standardize(batch.advantages))
+        orders = [torch.randperm(len(batch.advantages), generator=self.generator) for _ in range(config.epochs)]
+        measured = []
+        for order in to_device(torch.stack(orders), batch.advantages.device):
+            shuffled = (column[order].tensor_split(config.minibatches) for column in batch)
+            for minibatch in zip(*shuffled, strict=True):
+                measured.append(self._graphed_step(*minibatch).clone())
+        return dict(zip(self.metric_names, torch.stack(measured).mean(0), strict=True))
 
-    def _load_batch(self, batch: Batch) -> None:
-        """Keep the batch; on a GPU copy it to the buffers that the captured step reads."""
-        held = self._batch
-        if held is None or not held.obs.is_cuda or held.obs.shape != batch.obs.shape:
-            self._batch, self._captured_step = batch, CudaGraphed(self._step, allow_tf32=True)
-            return
-        for field in fields(Batch):
-            getattr(held, field.name).copy_(getattr(batch, field.name))
+    def _gradient_step(self, *columns: Tensor) -> Tensor:
+        """One gradient step on a minibatch; returns its metrics."""
+        batch = Batch(*columns)
+        if self.config.normalize_advantages == "minibatch":
+            batch = batch._replace(advantages=standardize(batch.advantages))
+        loss, metrics = self.loss(self.network, batch, self.config)
+        self.gradient.zero_()
+        loss.backward()
+        grad_norm = self._clip_gradient()
+        self.optimizer.step()
+        self.metric_names = (*metrics, "grad_norm")
+        return torch.stack([*metrics.values(), grad_norm]).detach()
+
+    @property
+    def gradient(self) -> Tensor:
+        """Gradient of all weights, as one vector."""
+        assert self.weights.grad is not None, "flatten_parameters makes it"
+        return self.weights.grad
 
     @torch.no_grad()
-    def _step(self, index: Tensor) -> Tensor:
-        """One gradient step on a minibatch; returns its metrics."""
-        batch = self._batch
-        assert batch is not None and self.weights.grad is not None
-        with torch.autocast(index.device.type, torch.bfloat16, enabled=self.config.bf16):
-            parameters, values, vjp = self._with_vjp(self.network.features(batch.obs[index]))
-        self.weights.grad.zero_()
-        grad_parameters, grad_values, metrics = self._loss_gradients(parameters, values, batch, index)
-        vjp(grad_parameters, grad_values)
-        norm = self._optimizer_step()
-        return torch.cat([metrics.mean(1), norm.view(1)])
-
-    def _loss_gradients(
-        self, parameters: Tensor, values: Tensor, batch: Batch, index: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Gradients of the objective with respect to the network's outputs, and five metrics per transition."""
-        config, share = self.config, 1.0 / len(index)
-        bound = config.clip if config.clip_values else None
-        if parameters.is_cuda and self._one_kernel:
-            old = OldPolicy(batch.actions, batch.log_prob, batch.values, batch.returns, batch.advantages)
-            weights = {"entropy_weight": config.entropy_weight, "value_weight": config.value_weight}
-            found = ppo_gradients(parameters, values, old, index, clip=config.clip, value_clip=bound, **weights)
-            if found is not None:
-                return found
-        actions, advantages = batch.actions[index], batch.advantages[index]
-        if config.normalize_advantages == "minibatch":
-            advantages = standardize(advantages)
-        log_prob, entropy = self.network.log_prob(parameters, actions)
-        log_ratio = log_prob - batch.log_prob[index]
-        ratio = log_ratio.exp()
-        policy_loss, grad_log_prob = clipped_policy_loss(ratio, advantages, config.clip)
-        value_loss, grad_values = clipped_value_loss(values, batch.values[index], batch.returns[index], bound)
-        grad_entropy = -config.entropy_weight * share
-        grad_parameters = self.network.vjp_log_prob(parameters, actions, grad_log_prob * share, grad_entropy)
-        kl = ratio - 1.0 - log_ratio  # unbiased and never negative
-        outside = ((ratio - 1.0).abs() > config.clip).float()
-        metrics = torch.stack([policy_loss, value_loss.sum(1), entropy, kl, outside])
-        return grad_parameters, grad_values * (config.value_weight * share), metrics
-
-    def _optimizer_step(self) -> Tensor:
-        """A step of Adam with the clipped gradient; returns the norm before clipping."""
-        if self.weights.is_cuda and self.config.grad_value_clip is None:
-            norm = clipped_adam(self.weights, self.optimizer, self.config.max_grad_norm)
-            if norm is not None:
-                return norm
-        norm = self._clip_gradient()
-        self.optimizer.step()
-        return norm
-
     def _clip_gradient(self) -> Tensor:
-        """Clip the gradient; returns its norm before."""
-        gradient = self.weights.grad
-        assert gradient is not None
-        norm: Tensor = torch.linalg.vector_norm(gradient)
+        """Bound the gradient; returns the norm it had."""
+        norm: Tensor = torch.linalg.vector_norm(self.gradient)
         if self.config.grad_value_clip is not None:
-            gradient.clamp_(-self.config.grad_value_clip, self.config.grad_value_clip)
-            return norm
-        gradient.mul_((self.config.max_grad_norm / (norm + 1e-6)).clamp_(max=1.0))
+            self.gradient.clamp_(-self.config.grad_value_clip, self.config.grad_value_clip)
+        else:
+            self.gradient.mul_((self.config.max_grad_norm / (norm + 1e-6)).clamp_(max=1.0))
         return norm
 
 
 def standardize(advantages: Tensor) -> Tensor:
-    """Shift to mean 0 and scale to standard deviation 1; constant advantages become 0."""
+    """Advantages with mean 0 and standard deviation 1, unless all are equal."""
     return (advantages - advantages.mean()) / (advantages.std(correction=0) + 1e-5)

@@ -23,7 +23,7 @@ from mmrs.nets.normalization import ObsNormalizer, RunningScale
 from mmrs.ppo.advantages import Advantages, MixingConfig, mixed_advantages
 from mmrs.ppo.collector import Collector, RolloutData
 from mmrs.ppo.metrics import learning_metrics, reward_metrics, to_floats
-from mmrs.ppo.ppo import PPO, Batch, PPOConfig
+from mmrs.ppo.ppo import PPO, Batch, Loss, PPOConfig, ppo_loss
 from mmrs.rewards.base import IntrinsicReward, Memory, Terms
 from mmrs.spaces import action_spec, observation_spec
 
@@ -49,6 +49,7 @@ class Trainer:
         seed: int,
         device: torch.device,
         cpu_shared: bool = False,
+        loss: Loss = ppo_loss,
     ) -> None:
         """Args:
         groups: environments of one kind; with more than one group, one steps while the policy acts for another.
@@ -62,6 +63,7 @@ class Trainer:
         seed: seed of networks, actions and environments.
         device: device of networks and rollouts.
         cpu_shared: block instead of spinning while waiting for the GPU; use it when several runs share the machine.
+        loss: loss of a minibatch; `mmrs.ppo.ppo.ppo_loss` or one with terms of your own.
         """
         envs, num_envs = groups[0], sum(group.num_envs for group in groups)
         self.mixing, self.seed, self.device = mixing, seed, device
@@ -70,8 +72,9 @@ class Trainer:
         observation = observation_spec(envs.observation_space)
         normalizer = ObsNormalizer(observation.shape) if normalize and observation.kind == "vector" else None
         generator = torch.Generator().manual_seed(seed)
+        heads = 2 if mixing.mode == "two_heads" else 1
         with seeded_init(generator):
-            network = ActorCritic(observation, action_spec(envs.action_space), 2 if mixing.mode == "two_heads" else 1)
+            network = ActorCritic(observation, action_spec(envs.action_space), heads, bf16=ppo.bf16)
         network = network.to(device, memory_format=torch.channels_last) if network.is_image else network.to(device)  # type: ignore[call-overload]
         self.bonus = bonus.to(device) if bonus else None
         self.memory: Memory | None = None
@@ -79,7 +82,7 @@ class Trainer:
         self.bonus_stream = torch.cuda.Stream() if device.type == "cuda" else None
         self.ppo_done = torch.cuda.Event(blocking=True) if device.type == "cuda" and cpu_shared else None
         self.in_flight: RolloutData | None = None
-        self.ppo = PPO(network, observation, ppo, generator)
+        self.ppo = PPO(network, ppo, generator, loss)
         self._advantage_fn = CudaGraphed(partial(mixed_advantages, mixing=mixing, gamma=ppo.gamma, lam=ppo.gae_lambda))
         self.collector = Collector(groups, self.ppo, num_steps, normalizer, device, cpu_shared)
         self.reward_clip = reward_clip
@@ -180,7 +183,7 @@ class Trainer:
         row |= reward_metrics({**terms, "extrinsic": self.mixing.extrinsic_weight * reward})
         row |= learning_metrics(result.returns, data.values, result.bonus_share)
         if self.state_visits is not None:
-            states = data.rollout.map_pairs(self.ppo.observation.indices)[1][data.rollout.valid].cpu()
+            states = data.rollout.map_pairs(self.ppo.network.observation.indices)[1][data.rollout.valid].cpu()
             self.state_visits += torch.bincount(states, minlength=len(self.state_visits))
             row["coverage"] = float((self.state_visits > 0).double().mean())
             row["fairness"] = float(jain_index(self.state_visits))

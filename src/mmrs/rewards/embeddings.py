@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from mmrs.functional.losses import novelty, vae_loss
+from mmrs.functional.losses import novelty
 from mmrs.nets.encoders import chunked, dense_encoder, make_encoder
 from mmrs.nets.normalization import ControllabilityNorm, InputNorm
 from mmrs.nets.vae import VAE
@@ -110,10 +110,8 @@ class VAEEmbedding(Embedding):
     def loss(self, rollout: Rollout, batch: Tensor, generator: torch.Generator) -> Tensor:
         """The negative ELBO, Eq. (15)."""
         x = self.inputs(rollout.states[batch])
-        mean, log_variance = self.vae.encode(x, "learn")
-        noise = torch.randn(mean.shape, generator=generator).to(mean.device)
-        reconstruction = self.vae.decode(mean + (0.5 * log_variance).exp() * noise)
-        return vae_loss(x, reconstruction, mean, log_variance, self.decoder_variance).mean()
+        noise = torch.randn((len(x), self.vae.latent_dim), generator=generator).to(x.device)
+        return self.vae.loss(x, noise, self.decoder_variance)[0]
 
 
 class InverseEmbedding(Embedding):

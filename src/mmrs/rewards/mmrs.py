@@ -14,14 +14,19 @@ from mmrs.functional.clustering import draw_init_noise, kmeans, kmeans_from
 from mmrs.functional.fairness import gain
 from mmrs.functional.losses import novelty
 from mmrs.nets.cuda_graphs import CudaGraphed, to_device
-from mmrs.nets.dense_vae import train_dense
 from mmrs.nets.encoders import chunked, seeded_init
-from mmrs.nets.flat import can_flatten
 from mmrs.nets.normalization import ControllabilityNorm, RunningScale
 from mmrs.nets.vae import VAE, Statistics
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
 from mmrs.rewards.mmrs_config import MMRSConfig, resolve
-from mmrs.rewards.training import INPUT_CLIP, decay_learning_rate, learn_controllability, make_adam, minibatches
+from mmrs.rewards.training import (
+    INPUT_CLIP,
+    decay_learning_rate,
+    gradient_step,
+    learn_controllability,
+    make_adam,
+    minibatches,
+)
 from mmrs.rewards.visits import count_visits, initial_counts
 from mmrs.rollout import Rollout
 
@@ -188,19 +193,13 @@ class MMRS(IntrinsicReward):
 
     def _train_epoch(self, obs: Tensor, noise: Tensor) -> Tensor:
         """One gradient step per batch of ``[M, B, *obs]``, as one graph on a GPU; returns means of KL and error."""
-        if obs.device.type == "cpu" and not self.vae.is_image and can_flatten(self.vae, self.optimizer):
-            x = self._inputs(obs.flatten(0, 1)).unflatten(0, obs.shape[:2])
-            assert isinstance(self.optimizer, torch.optim.Adam)
-            return train_dense(self.vae, self.optimizer, x, noise, self._decoder_variance(x[0]))
         return torch.stack([self._gradient_step(*batch) for batch in zip(obs, noise, strict=True)]).mean(0)
 
     def _gradient_step(self, obs: Tensor, noise: Tensor) -> Tensor:
         """One gradient step; returns mean KL and mean squared error of the batch."""
         x = self._inputs(obs)
-        assert self.optimizer is not None
-        self.optimizer.zero_grad(set_to_none=True)
-        kl, error = self.vae.backward(x, noise, self._decoder_variance(x))
-        self.optimizer.step()
+        loss, kl, error = self.vae.loss(x, noise, self._decoder_variance(x))
+        gradient_step(self, loss)
         return torch.stack([kl, error])
 
     def _decoder_variance(self, batch: Tensor) -> float:

@@ -17,8 +17,7 @@ from mmrs.errors import InputError
 from mmrs.ppo.trainer import Trainer
 from mmrs.rewards import IntrinsicReward, Scaled, Weighted, make
 from mmrs.rewards.registry import settings
-from mmrs.runs.config import BonusConfig, EnvConfig, TrainConfig
-from mmrs.runs.config_check import check
+from mmrs.runs.config import BonusConfig, EnvConfig, TrainConfig, check
 from mmrs.runs.threads import set_num_threads, usable_cores
 
 

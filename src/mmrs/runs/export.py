@@ -74,7 +74,7 @@ class Exported(nn.Module):
         """From ``[B, *obs]`` to distribution parameters, values and actions as the environment takes them."""
         if self.normalized:
             obs = ((obs.double() - self.mean) / self.scale).clamp(-self.clip, self.clip).float()
-        parameters, value = self.network(self.observation.features(obs))
+        parameters, value = self.network(obs)
         action = self.network.mode(parameters)
         if self.bounded:
             action = action.reshape(-1, *self.action.shape).clamp(self.low, self.high)
@@ -143,7 +143,7 @@ def difference(model: bytes, policy: Policy, batches: list[Any]) -> float:
     for obs in batches:
         got = session.run(list(_NAMES[:2]), {"obs": obs})
         with torch.no_grad():
-            expected = policy.network(policy.observation.features(policy.inputs(obs)))
+            expected = policy.network(policy.inputs(obs))
         for ours, theirs in zip(expected, got, strict=True):
             size = max(1.0, float(ours.abs().max()))
             worst = max(worst, float((ours - torch.from_numpy(theirs)).abs().max()) / size)

@@ -9,8 +9,7 @@ from pathlib import Path
 from mmrs.errors import InputError, MissingExtraError, MmrsError, TrainingError, ensure_period
 from mmrs.ppo.trainer import Trainer
 from mmrs.runs.build import bonus_settings, build_trainer
-from mmrs.runs.config import TrainConfig
-from mmrs.runs.config_check import check
+from mmrs.runs.config import TrainConfig, check
 from mmrs.runs.config_json import require_same, require_same_bonus, to_json
 from mmrs.runs.console import resilient_console
 from mmrs.runs.folder import RunFolder, slug

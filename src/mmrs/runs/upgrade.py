@@ -17,6 +17,8 @@ FIELDS = {
     "ppo": {"normalise_advantages": "normalize_advantages"},
 }
 """Fields of the configuration, by section."""
+ADDED = {"ppo": {"compile": False}}
+"""Fields that schema 1 did not have, by section, with the value that stands for what it did."""
 REWARDS = {"rnd_decay": "exp_decay"}
 OPTIONS = {
     "landmarks": {
@@ -58,7 +60,7 @@ def upgrade_config(config: dict[str, Any]) -> dict[str, Any]:
     config = dict(config)
     for section, names in FIELDS.items():
         if isinstance(config.get(section), dict):
-            config[section] = _renamed(config[section], names)
+            config[section] = ADDED.get(section, {}) | _renamed(config[section], names)
     bonus = config.get("bonus")
     if isinstance(bonus, dict) and isinstance(bonus.get("name"), str):
         name = bonus["name"] = upgrade_reward(bonus["name"])

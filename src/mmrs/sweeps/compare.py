@@ -16,8 +16,7 @@ from mmrs.errors import InputError, MissingExtraError, MmrsError, did_you_mean
 from mmrs.report.comparison import COLUMNS, Comparison, write_comparison_page
 from mmrs.rewards import REWARDS
 from mmrs.runs.build import build_bonus, build_envs
-from mmrs.runs.config import BonusConfig, TrainConfig
-from mmrs.runs.config_check import check
+from mmrs.runs.config import BonusConfig, TrainConfig, check
 from mmrs.runs.config_json import to_json
 from mmrs.runs.console import resilient_console
 from mmrs.runs.folder import slug

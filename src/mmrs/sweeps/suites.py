@@ -101,7 +101,7 @@ SUITES = {
               _smoke, allowed=_TRAINABLE),
         Suite("gridworld", "the two walks of Eq. (12) in exact fractions", ("GridWorld",), ("jfi",), 1, _gridworld,
               kind="gridworld"),
-        Suite("maze", "Sec. 6.1: steps until every spec was seen; one hundred mazes per seed",
+        Suite("maze", "Sec. 6.1: steps until every cell was seen; one hundred mazes per seed",
               tuple(f"{kind} {size}" for kind in ("plus", "perfect") for size in (5, 10, 20)),
               ("jfi", "entropy", "coverage", "count_bonus", "count_penalty", "exp_decay"), 10, _maze,
               kind="maze", allowed=MAZE_METHODS),
