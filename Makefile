@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt | $(BIN)/pip
 
 # The demo needs few of the extras that the tests need: no Ray, no Stable-Baselines3.
 $(DEMO_STAMP): pyproject.toml constraints.txt | $(BIN)/pip
-	$(INSTALL) '.[maze,report,stats,video]'
+	$(INSTALL) '.[report,stats,video]'
 	touch $@
 
 demo: $(DEMO_STAMP)

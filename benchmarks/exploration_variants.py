@@ -68,14 +68,14 @@ def noise_variants() -> list[Variant]:
     """NoisyTV without and with the options against noise."""
     return [
         Variant("noise", TV, "landmarks", "landmarks"),
-        Variant("noise", TV, "landmarks, scale none", "landmarks", ("scale=none",)),
-        Variant("noise", TV, "landmarks, scale none, inverse", "landmarks", ("scale=none", "encoder=inverse")),
+        Variant("noise", TV, "landmarks, scale none", "landmarks", ("input_scale=none",)),
+        Variant("noise", TV, "landmarks, scale none, inverse", "landmarks", ("input_scale=none", "encoder=inverse")),
         Variant(
             "noise",
             TV,
             "landmarks, scale none, admit elsewhere",
             "landmarks",
-            ("scale=none", "insert_filter=multi_env"),
+            ("input_scale=none", "insert_filter=multi_env"),
         ),
         Variant("noise", TV, "mmrs", "mmrs"),
         Variant("noise", TV, "mmrs, control", "mmrs", ("mask_uncontrollable=True",)),
@@ -121,7 +121,7 @@ def ablation_variants(env: str) -> list[Variant]:
         landmarks("VAE", "encoder=vae"),
         landmarks("VAE, decoder variance 1", "encoder=vae", "decoder_variance=1.0"),
         landmarks("inverse dynamics", "encoder=inverse"),
-        landmarks("scale none", "scale=none"),
+        landmarks("scale none", "input_scale=none"),
         landmarks("first visit, life-long 1/sqrt(n)", "bonus=first", "lifelong_weight=count"),
         landmarks("life-long 1/sqrt(n) alone", "bonus=visit", "lifelong_weight=count"),
         landmarks("not centred", center=False),

@@ -225,7 +225,7 @@ def run(quick: bool = False, device: str = "cpu") -> dict[str, Any]:
                     rows.append(compare(name, case, device, repeats, **options) | {"threads": number})
             of_own = [partial(mmrs_share, image, repeats=slow), partial(mmrs_share, vector, repeats=fast)]
             of_own.append(partial(own, "jfi", discrete, repeats=fast))
-            for options in ({}, {"scale": "controllability"}):
+            for options in ({}, {"input_scale": "controllability"}):
                 of_own += [partial(beside_rnd, c, repeats=n, **options) for c, n in ((image, slow), (vector, fast))]
             print(f"mmrs, jfi and landmarks, {number} threads ...", flush=True)
             own_rows += [measure(device=device) | {"threads": number} for measure in of_own]

@@ -1,4 +1,4 @@
-"""DQN of Stable-Baselines3 with a bonus: relabelled when sampled (rnd), or stored when collected (any causal reward).
+"""DQN of Stable-Baselines3 with a bonus: relabeled when sampled (rnd), or stored when collected (any causal reward).
 
 python examples/sb3_dqn.py
 python examples/sb3_dqn.py --reward ride --when store

@@ -48,6 +48,8 @@ NOT_FAST = [
         "sweeps/test_cost.py",
         "sweeps/test_job.py",
         "sweeps/test_scheduler.py",
+        "test_plugins.py",
+        "test_api.py",
     )
 ]
 """Modules that `--fast` does not import: they take two seconds or more, start processes or have heavy dependencies."""

@@ -37,8 +37,9 @@ def test_no_tag_is_shown(capsys, monkeypatch, arguments):
 
 def test_the_help_of_train_names_the_deviations(capsys, monkeypatch):
     text = shown(capsys, monkeypatch, "train", "--help")
-    assert "Learning rate of Adam. Sec. 6.2 prints 0.0025" in text
-    assert "Maximum norm of the gradient. Sec. 6.2 clips each entry instead" in text
+    assert "Learning rate of Adam. The paper prints 0.0025" in text
+    assert "Maximum norm of the gradient. The paper clips each entry instead" in text
+    assert "Sec. " not in text  # means nothing to a reader without the paper
     assert "an action is repeated" in text or "the last action is repeated" in text
 
 

@@ -1,17 +1,16 @@
 """The documentation agrees with the code: tags, names, words, links, defaults, commands, the example of the README."""
 
 import ast
-import inspect
 import re
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
 import pytest
+from benchmarks import options_page
 
 from mmrs.cli import COMMANDS
-from mmrs.rewards import REWARDS, LandmarkConfig, LandmarkFairness, MMRSConfig
-from mmrs.rewards.mmrs import MMRS
+from mmrs.rewards import REWARDS
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "mmrs"
@@ -31,6 +30,7 @@ DIALECT = {
     r"\ba row an\b": "one row per",
     r"\bOf everything\b|\bOf Adam\b": "a noun before the 'of'",
     r"\btold\b": "programs get a value, they are not told",
+    r"\bspreads\b|\b[Tt]he spread of\b|\ba spread\b": "standard deviation",
 }
 """Words that read badly in this project's prose, each with what to write instead."""
 BRITISH = re.compile(
@@ -94,6 +94,8 @@ def names_in(path: Path, imported: bool = False) -> set[str]:
                 found.add(prefix + node.name)
                 if isinstance(node, ast.ClassDef):
                     read(node.body, f"{prefix}{node.name}.")
+            if isinstance(node, ast.If):  # such as imports for type checkers alone
+                read(node.body, prefix)
             if imported and isinstance(node, ast.Import | ast.ImportFrom):
                 found.update(alias.asname or alias.name for alias in node.names)
             targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
@@ -224,24 +226,23 @@ def test_the_readme_table_says_which_rewards_are_causal():
     assert documented == {name: kind.causal for name, kind in built_in().items()}
 
 
+def test_the_options_page_shows_the_present_options():
+    assert options_page.PAGE.read_text() == options_page.page(), "python -m benchmarks.options_page writes it anew"
+
+
 # --- rewards ----------------------------------------------------------------------------------------------------------
 
 
 def built_in() -> dict[str, type]:
     """Names and classes of the package's own rewards: other tests may have registered theirs."""
-    made = {name: factory.func if isinstance(factory, partial) else factory for name, factory in REWARDS.items()}
+    factories = {name: entry.factory for name, entry in REWARDS.items()}
+    made = {name: factory.func if isinstance(factory, partial) else factory for name, factory in factories.items()}
     return {name: kind for name, kind in made.items() if kind.__module__.startswith("mmrs.")}
 
 
 def options(name: str) -> dict[str, object]:
-    """The options of a reward with their defaults; what every reward takes, or what its name fixes, left out."""
-    factory = REWARDS[name]
-    configured = {MMRS: MMRSConfig, LandmarkFairness: LandmarkConfig}
-    if factory in configured:
-        return {field.name: field.default for field in fields(configured[factory])}
-    fixed = factory.keywords if isinstance(factory, partial) else {}
-    known = inspect.signature(factory).parameters.values()
-    return {p.name: p.default for p in known if p.kind is p.KEYWORD_ONLY and p.name not in {"seed", *fixed}}
+    """The options of a reward with their defaults."""
+    return {field.name: field.default for field in fields(REWARDS[name].config)}
 
 
 def test_rewards_page_has_every_option_with_its_default():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mmrs.errors import require_packages
 from mmrs.paper.gridworld import GridWorldConfig, gridworld
 from mmrs.paper.maze.experiment import MazeConfig, maze
 from mmrs.paper.reward_maps import compare_rewards
@@ -29,6 +30,7 @@ class DemoConfig:
 
 def demo(config: DemoConfig) -> int:
     """Run the embedded examples one after the other; returns the exit code."""
+    require_packages(matplotlib="report", jinja2="report", scipy="stats", imageio_ffmpeg="video")
     gridworld(GridWorldConfig(out=config.out / "gridworld"))
     compare_rewards(config.out / "rewards")
     maze(MazeConfig(out=config.out / "maze"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from importlib.util import find_spec
 
 
 class MmrsError(Exception):
@@ -42,7 +43,21 @@ class MissingExtraError(MmrsError, ImportError):
     """An optional dependency is not installed."""
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is not installed. Install it with: pip install 'mmrs[{extra}]'")
+        is_not, it = ("are not", "them") if " and " in package else ("is not", "it")
+        super().__init__(f"{package} {is_not} installed. Install {it} with: pip install 'mmrs[{extra}]'")
+
+
+def require_packages(**extras: str) -> None:
+    """Raise an error that names every missing package at once; before a command makes a folder or starts its work.
+
+    Args:
+        extras: the extra that brings each module, by the module's name.
+    """
+    missing = {module: extra for module, extra in extras.items() if find_spec(module) is None}
+    if missing:
+        *others, last = missing
+        names = f"{', '.join(others)} and {last}" if others else last
+        raise MissingExtraError(names, ",".join(dict.fromkeys(missing.values())))
 
 
 def ensure_period(text: object) -> str:

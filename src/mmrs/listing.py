@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
+from importlib.util import find_spec
 from typing import Annotated, Any, Literal
 
+import gymnasium as gym
 import tyro
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mmrs.envs.registry import environment_ids
-from mmrs.errors import InputError, did_you_mean
+from mmrs import plugins
+from mmrs.envs.gym_envs import make_single
+from mmrs.envs.registry import environment_kinds
+from mmrs.errors import InputError, MissingExtraError, UnsupportedSpaceError, did_you_mean
 from mmrs.rewards import REWARDS
 from mmrs.runs.config import TrainConfig
 from mmrs.runs.presets import ALL_PRESETS
 from mmrs.sweeps.suites import SUITES
 
 Entries = dict[str, str]
+_MISSING = (gym.error.DependencyNotInstalled, ModuleNotFoundError)
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,8 @@ class ListConfig:
 
     what: Annotated[Literal["all", "environments", "rewards", "presets", "suites"], tyro.conf.Positional] = "all"
     """The list to print."""
+    imports: Annotated[tuple[str, ...], tyro.conf.arg(name="import")] = ()
+    """Modules of your own to import first, by name or path."""
     find: str = ""
     """Print only names that contain this text, in upper or lower case."""
 
@@ -36,6 +46,7 @@ class ListConfig:
 def show_list(config: ListConfig, console: Console | None = None) -> None:
     """Print the lists."""
     console = console or Console()
+    plugins.load(config.imports)
     lists = {"environments": environments, "rewards": rewards, "presets": presets, "suites": suites}
     chosen = lists if config.what == "all" else {config.what: lists[config.what]}
     found = 0
@@ -52,13 +63,47 @@ def show_list(config: ListConfig, console: Console | None = None) -> None:
 
 
 def environments() -> Entries:
-    """Ids of environments with their kind, those of other installed packages included."""
-    return {name: _kind(name) for name in environment_ids()}
+    """Ids of environments with their kind and what keeps them from being used, installed packages' ids included."""
+    entries = {}
+    with warnings.catch_warnings(action="ignore"), _quiet_gymnasium():
+        for name, family in environment_kinds().items():
+            kind = "of mmrs" if name.startswith("mmrs/") else family.title
+            obstacle = "" if family.package or kind == "of mmrs" else _obstacle(name)
+            if family.package and find_spec(family.package) is None:
+                obstacle = f"not installed: pip install 'mmrs[{family.extra}]'"
+            entries[name] = f"{kind}, {obstacle}" if obstacle else kind
+    return entries
+
+
+def _obstacle(name: str) -> str:
+    """Why an environment cannot be used; empty if it can. It is made and closed, which takes milliseconds."""
+    try:
+        make_single(name).close()
+    except UnsupportedSpaceError as error:
+        return f"not supported: {str(error).removeprefix(f'{name}: ').partition(';')[0].partition(' is not')[0]}"
+    except Exception as error:
+        cause = error.__cause__
+        if isinstance(error, MissingExtraError) or isinstance(cause, _MISSING):
+            what = str(cause or error).partition(" is not installed")[0].removeprefix("No module named ").strip("'")
+            return f"not installed: {_one_line(what)}"
+        return "cannot be made"
+    return ""
+
+
+@contextlib.contextmanager
+def _quiet_gymnasium() -> Iterator[None]:
+    """Keep Gymnasium's logger from printing that a version is out of date."""
+    level = gym.logger.min_level
+    gym.logger.min_level = gym.logger.ERROR
+    try:
+        yield
+    finally:
+        gym.logger.min_level = level
 
 
 def rewards() -> Entries:
     """Names of rewards with the first sentences of their docstrings."""
-    return {name: describe(factory) for name, factory in REWARDS.items()} | {"none": "Plain PPO."}
+    return {name: describe(entry.factory) for name, entry in REWARDS.items()} | {"none": "Plain PPO."}
 
 
 def presets() -> Entries:
@@ -86,14 +131,6 @@ def describe(factory: Any) -> str:
 def _one_line(text: str) -> str:
     """Text without line breaks, since the table wraps it."""
     return " ".join(text.replace("``", "").split())
-
-
-def _kind(name: str) -> str:
-    if name.startswith("ALE/"):
-        return "Atari"
-    if "BulletEnv" in name:
-        return "Bullet"
-    return "of mmrs" if name.startswith("mmrs/") else "Gymnasium"
 
 
 def _changes(config: Any, default: Any, path: str = "") -> list[str]:

@@ -173,7 +173,8 @@ def observation_spec(space: spaces.Space[object]) -> ObservationSpec:
     if not isinstance(space, spaces.Box):
         raise UnsupportedSpaceError(
             f"observation space {type(space).__name__} is not supported; supported are Box (images and vectors) and "
-            "Discrete. Wrap the environment with gymnasium.wrappers.FlattenObservation, or pick one entry of a Dict."
+            "Discrete. Wrap the environment with gymnasium.wrappers.FlattenObservation. A Dict with text needs a "
+            "wrapper that picks one entry; for MiniGrid that is minigrid.wrappers.ImgObsWrapper."
         )
     shape, size = tuple(space.shape), prod(space.shape)
     dtype = torch.from_numpy(np.empty(0, space.dtype)).dtype

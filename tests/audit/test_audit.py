@@ -147,6 +147,14 @@ def test_what_cannot_be_judged_is_reported(tmp_path):
     assert (code, flagged, asked) == (0, set(), NAMES)
     assert "only 2 rows, too few to judge" in text
     assert "no size near the start to compare with" in text
+    lines = text.splitlines()
+    assert "  ok  the bonus reaches the advantages (highest share" in text
+    assert any(line.startswith("   ?  not judged: whether the bonus is large enough to matter") for line in lines), text
+    assert any(line.startswith("   ?  not judged: whether the scale of the bonus stays in bounds") for line in lines)
+    unknown = sum(line.startswith("   ?") for line in lines)
+    assert unknown >= 3
+    assert f"0 of 8 checks flagged, {8 - unknown} ok, {unknown} not judged" in text
+    assert sum(line.startswith("  ok") for line in lines) == 8 - unknown
     with run.metrics.open("a") as file:
         file.write('{"step": 99')
     _, _, asked, text = audited(run, steps=0)

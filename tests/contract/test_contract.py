@@ -364,7 +364,7 @@ def test_update_lowers_its_own_loss(name, kind):
     bonus, rollout = both(name, kind, steps=4, envs=4)
     fields = parts(rollout)
     fields["actions"][:] = (rollout.obs[:-1].flatten(2).sum(-1) if rollout.obs.ndim > 2 else rollout.obs[:-1]) % 4
-    if kind == "image_hwc":  # noise cannot be compressed; grey levels can
+    if kind == "image_hwc":  # noise cannot be compressed; gray levels can
         fields["obs"][:] = fields["obs"][:, :, :1, :1].clone()
         fields["final_obs"][:] = fields["final_obs"][:, :1, :1].clone()
     rollout = mmrs.Rollout(**fields)

@@ -103,6 +103,12 @@ def test_misspelled_names_get_a_suggestion(wrong, meant):
         make_envs(wrong, 2)
 
 
+def test_a_name_like_no_other_gets_no_suggestion():
+    with pytest.raises(InputError) as caught:
+        make_envs("nosuch-v0", 2)
+    assert "Did you mean" not in str(caught.value)
+
+
 def test_families():
     assert [family(n) for n in ("ALE/Alien-v5", "alien", "AntBulletEnv-v0", "CartPole-v1", "mmrs/GridWorld-v0")] == [
         "atari", "atari", "bullet", "gymnasium", "gymnasium"
@@ -154,11 +160,11 @@ def test_what_gymnasium_cannot_make_is_an_error_of_the_package(env_id, text):
 
 def test_an_environment_of_ours_reports_itself_what_it_lacks():
     def lacking(**_):
-        raise MissingExtraError("numba", "maze")
+        raise MissingExtraError("a simulator", "bullet")
 
     gym.register("Lacking-v0", lacking)
     try:
-        with pytest.raises(MissingExtraError, match=r"mmrs\[maze\]"):
+        with pytest.raises(MissingExtraError, match=r"mmrs\[bullet\]"):
             make_envs("Lacking-v0", 2)
     finally:
         gym.registry.pop("Lacking-v0")
@@ -215,8 +221,21 @@ def test_what_cannot_be_drawn_reports_why(monkeypatch):
     monkeypatch.setitem(sys.modules, "pygame", None)
     with pytest.raises(InputError, match="needs a package that is not installed: pygame is not installed"):
         envs.render()
-    envs._backend._envs[0].render = lambda: 1 / 0
-    with pytest.raises(EnvError, match="Environment 0 raised ZeroDivisionError"):
+
+    def failing(error):
+        def render():
+            raise error
+
+        envs._backend._envs[0].render = render
+
+    failing(ZeroDivisionError("division"))
+    with pytest.raises(EnvError, match=r"Environment 0 raised ZeroDivisionError: division$"):
+        envs.render()
+    failing(RuntimeError("an OpenGL platform library has not been loaded"))
+    with pytest.raises(EnvError, match=r"has not been loaded\. Without a display, MuJoCo draws with MUJOCO_GL=egl"):
+        envs.render()
+    failing(NotImplementedError())
+    with pytest.raises(InputError, match=r"^CartPole-v1 draws no pictures: it has no render\(\)\.$"):
         envs.render()
 
 

@@ -53,6 +53,23 @@ def test_what_an_actor_stores_is_what_the_network_says(observation, action):
     assert len(np.unique(seen)) > 1
 
 
+@pytest.mark.parametrize(
+    ("observation", "options", "dtype", "by_numpy"),
+    [
+        (VECTOR, {}, torch.float32, True),
+        (VECTOR, {"bf16": True}, torch.float32, False),
+        (spaces.Box(-1, 1, (5,), np.float64), {}, torch.float64, False),
+        (spaces.Box(-1, 1, (2, 3), np.float32), {}, torch.float32, False),
+        (spaces.Discrete(6), {}, torch.int64, False),
+        (spaces.Box(0, 255, (4, 84, 84), np.uint8), {}, torch.uint8, False),
+    ],
+    ids=["vector", "bf16", "double", "matrix", "discrete", "image"],
+)
+def test_only_float_vectors_in_full_precision_act_by_numpy(observation, options, dtype, by_numpy):
+    network = make_network(observation, spaces.Discrete(2), **options)
+    assert (CPUActor(network, STEPS, ENVS, dtype)._numpy_policy is not None) == by_numpy
+
+
 def test_the_noise_of_an_actor_samples_actions_by_their_probabilities():
     network = make_network(VECTOR, spaces.Discrete(3))
     noise = network.noise((100, 500), torch.Generator().manual_seed(0))

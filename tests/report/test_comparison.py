@@ -24,6 +24,19 @@ def test_rows_hold_the_end_and_the_first_success():
     assert Method("x", (Run(0, [1], {"game_return": [3.0]}),)).row() == ("–", "–", "3.00", "–", "–")
 
 
+def test_columns_without_a_value_are_left_out():
+    assert make_comparison().table()[0] == ("success", "first success at", "return", "true states per episode")
+    scores = [("ppo", [-20.0, -5.0]), ("rnd", [-19.0, -4.0])]
+    methods = tuple(Method(name, (Run(0, [1000, 2000], {"game_return": values}),)) for name, values in scores)
+    other = Comparison("Other-v0", 2000, 1, methods)
+    assert other.table() == (("return",), [("-5.00",), ("-4.00",)])
+    page = render_comparison_page(other)
+    assert re.findall(r"<th>(.*?)</th>", page)[:2] == ["method", "return"]
+    assert "<th>coverage</th>" not in page
+    nothing = Comparison("Other-v0", 2000, 1, (Method("ppo", (Run(0, [], {}),)),))
+    assert nothing.table() == (("return",), [("–",)])
+
+
 def test_a_single_seed_is_called_an_example_and_names_are_never_read_as_markup():
     page = render_comparison_page(make_comparison())
     assert "<b>ppo" not in page

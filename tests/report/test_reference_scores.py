@@ -51,6 +51,10 @@ def test_environments_find_their_rows():
     assert reference.game_name("BreakoutNoFrameskip-v4") == "Breakout"
     assert reference.game_name("Walker2DBulletEnv-v0") == "Walker2D"
     assert reference.game_name("CartPole-v1") == "CartPole-v1"
+    assert reference.game_name("Ant-v5") == "Ant-v5", "MuJoCo's, not Bullet's"
+    assert reference.scored_family("AntBulletEnv-v0") == ("bullet", "Ant")
+    assert reference.scored_family("Ant-v5") is None
+    assert reference.bounds("AntBulletEnv-v0") == (0.0, reference.paper_score("AntBulletEnv-v0", "ppo").mean)
     assert reference.paper_score("CartPole-v1", "mmrs") is None
     assert reference.paper_score("ALE/Alien-v5", "mmrs-paper") == reference.paper_score("ALE/Alien-v5", "mmrs")
     assert reference.paper_score("HopperBulletEnv-v0", "mmrs").mean == 2460

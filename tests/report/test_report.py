@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import shutil
 from dataclasses import replace
@@ -102,6 +103,26 @@ def test_tables_hold_the_papers_scores_too_with_the_best_in_bold(grid):
     latex = to_latex(atari)
     assert r"$\mathbf{301.00 \pm 1.00}$" in latex
     assert latex.count(r"\\") == 2 * 2 + 1
+
+
+def test_a_game_of_mujoco_is_not_the_papers_game_of_bullet(tmp_path):
+    bullet, mujoco = ("AntBulletEnv-v0", "HopperBulletEnv-v0"), ("Ant-v4", "Ant-v5", "Hopper-v5", "Humanoid-v5")
+    for env, bonus, seed in itertools.product((*bullet, *mujoco), ("none", "mmrs"), range(2)):
+        config = made_up("CartPole-v1", bonus, seed)  # made with the id that is replaced: MuJoCo may not be installed
+        config = replace(config, env=replace(config.env, id=env))
+        write_run(tmp_path / f"{env}-{bonus}-{seed}", config, score=100.0 + seed)
+    data = made(tmp_path)
+    assert (data.family("bullet"), data.family("other")) == (bullet, mujoco)
+    papers, others = score_tables(data)
+    assert [table.family for table in (papers, others)] == ["bullet", "other"]
+    assert all(entry.paper for _, entries, _ in papers.rows for entry in entries)
+    assert not any(entry.paper for _, entries, _ in others.rows for entry in entries)
+    assert not any(score for _, _, published in others.rows for score in published)
+    assert {row["source"] for row in csv.DictReader(io.StringIO(to_csv(others)))} == {"this report"}
+    assert "paper" in {row["source"] for row in csv.DictReader(io.StringIO(to_csv(papers)))}
+    assert "Ant-v5" in to_latex(others) and "Ant-v" not in to_latex(papers)
+    assert family_stats(data, "bullet").games == bullet
+    assert family_stats(data, "other").games == mujoco
 
 
 def test_the_papers_best_is_bold_though_it_has_no_run_here(tmp_path):

@@ -29,7 +29,8 @@ def walk(points, done=(), final=()):
 
 def on_the_line(**options):
     """The reward with an encoder that returns its input: relu(x) - relu(-x) = x."""
-    bonus = mmrs.make("landmarks", LINE, MOVES, **{"latent_dim": 1, "min_sq_dist": 0.0, "scale": "none", **options})
+    options = {"latent_dim": 1, "min_sq_dist": 0.0, "input_scale": "none", **options}
+    bonus = mmrs.make("landmarks", LINE, MOVES, **options)
     first, _, last = bonus.embedding.network
     for parameter in bonus.embedding.parameters():
         parameter.zero_()
@@ -144,7 +145,7 @@ def noisy_walk(seed):
 
 def test_noise_that_an_action_redraws_weighs_little():
     space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
-    bonus = mmrs.make("landmarks", space, spaces.Discrete(3), k=12, scale="controllability")
+    bonus = mmrs.make("landmarks", space, spaces.Discrete(3), k=12, input_scale="controllability")
     for seed in range(20):
         bonus.update(noisy_walk(seed))
     position, noise = bonus.embedding.norm.weight().tolist()

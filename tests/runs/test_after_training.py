@@ -7,6 +7,7 @@ import json
 import sys
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import gymnasium as gym
@@ -16,10 +17,12 @@ import torch
 from gymnasium import spaces
 from rich.console import Console
 
+import mmrs
 from mmrs.cli import main
 from mmrs.envs.base import EnvStep, Episodes
 from mmrs.errors import InputError, MissingExtraError, StorageError
 from mmrs.listing import ListConfig, describe, show_list
+from mmrs.listing import environments as environment_list
 from mmrs.listing import rewards as reward_list
 from mmrs.nets.actor_critic import ActorCritic
 from mmrs.nets.normalization import ObsNormalizer
@@ -70,7 +73,7 @@ def test_evaluation_is_repeatable_kept_and_whole(cartpole):
     assert [k["deterministic"] for k in kept] == [False, False, True]
     assert kept[2]["full_game"]["mean"] == other.full_game.mean
     text = out.file.getvalue()
-    assert "return (full game)" in text
+    assert "  return: " in text
     assert "95 % interval" in text
     assert "one life" not in text
 
@@ -144,7 +147,7 @@ def test_a_single_game_has_no_standard_deviation_and_no_interval(cartpole, tmp_p
     (value,) = evaluate(config, out).full_game.values
     assert out.file.getvalue().splitlines() == [
         "step 64, 1 game, sampled actions",
-        f"  return (full game): {value:.2f} (a single return: no standard deviation, no interval)",
+        f"  return: {value:.2f} (a single return: no standard deviation, no interval)",
     ]
     evaluate(replace(config, episodes=2), out)  # reads what is there, and adds to it
     assert "2 games" in out.file.getvalue() and "95 % interval" in out.file.getvalue()
@@ -202,7 +205,7 @@ def test_a_video_that_cannot_be_drawn_names_what_is_missing(cartpole, monkeypatc
 # --- export ---------------------------------------------------------------------------------------------------------
 
 SPACES = {
-    "vector, numbers, normalised": (spaces.Box(-5, 5, (6,), np.float64), spaces.Box(-0.1, 0.1, (2,), np.float32)),
+    "vector, numbers, normalized": (spaces.Box(-5, 5, (6,), np.float64), spaces.Box(-0.1, 0.1, (2,), np.float32)),
     "image": (spaces.Box(0, 255, (4, 84, 84), np.uint8), spaces.Discrete(6, start=2)),
     "state": (spaces.Discrete(9, start=1), spaces.MultiDiscrete([3, 2])),
 }
@@ -215,7 +218,7 @@ def fresh_policy(kind: str) -> Policy:
     for parameter in network.parameters():  # the policy starts near zero, which would hide mistakes
         parameter.data += 0.05 * torch.randn_like(parameter)
     normaliser = None
-    if "normalised" in kind:
+    if "normalized" in kind:
         statistics = ObsNormalizer(observation.shape)
         statistics.update(np.random.default_rng(0).normal(3.0, 0.5, (100, 6)))
         normaliser = statistics.state()
@@ -240,11 +243,16 @@ def test_onnx_agrees_with_torch_for_any_batch(kind):
 
 
 def test_export_writes_one_file_into_the_run(cartpole):
-    pytest.importorskip("onnxruntime")
+    onnxruntime = pytest.importorskip("onnxruntime")
     out = quiet()
     path = export(ExportConfig(cartpole.path), out)
     assert path == cartpole.path / "policy.onnx"
     assert "any batch size" in out.file.getvalue()
+    told = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).get_modelmeta().custom_metadata_map
+    assert (told["environment"], told["step"], told["mmrs_version"]) == ("CartPole-v1", "64", mmrs.__version__)
+    assert told["obs"].startswith("vector [4]")
+    assert told["parameters"] == "logits of one categorical distribution per action, with [2] choices"
+    assert json.loads(told["environment_options"])["sticky"] == 0.0
     with pytest.raises(InputError, match="nothing to export"):
         export(ExportConfig(cartpole.path, onnx=False))
 
@@ -329,6 +337,12 @@ def test_the_list_shows_what_there_is_and_finds():
     text = out.file.getvalue()
     for name in ("CartPole-v1", "ALE/Alien-v5", "HopperBulletEnv-v0", "mmrs", "paper-literal", "env.normalize=True"):
         assert name in text
+    entries = environment_list()
+    assert (entries["CartPole-v1"], entries["mmrs/KeyRooms-v0"]) == ("Gymnasium", "of mmrs")
+    assert entries["Blackjack-v1"] == "Gymnasium, not supported: observation space Tuple"
+    assert entries["Ant-v2"] == "Gymnasium, cannot be made"
+    if find_spec("jax") is None:
+        assert entries["phys2d/CartPole-v1"] == "Gymnasium, not installed: jax"
     out = quiet()
     show_list(ListConfig("environments", find="ALIEN"), out)
     assert [line.split()[0] for line in out.file.getvalue().splitlines() if "ALE/" in line] == ["ALE/Alien-v5"]

@@ -47,6 +47,30 @@ def test_plain_lines_come_every_few_seconds_only():
     assert "bonus in advantages 3.4%" in lines[0]
 
 
+def test_a_log_ends_with_the_last_state():
+    out, now = console(False), [0.0]
+    with Display({"a": 1_000_000}, console=out, clock=lambda: now[0]) as display:
+        display.update("a", ROW)
+        display.update("a", ROW | {"step": 1_000_000, "game_return": 77.5})  # too soon for a line of its own
+        display.set_status("a", "done", "done: runs/a")
+    lines = out.file.getvalue().splitlines()
+    assert [line.partition(" |")[0] for line in lines[:2]] == ["a: 512k/1M steps (51%)", "a: 1M/1M steps (100%)"]
+    assert "full-game return 77.5" in lines[1]
+    assert lines[2:] == ["a: done: runs/a"]
+
+
+def test_without_lives_there_is_one_return():
+    row = ROW | {"episode_return": 12.2, "game_return": 12.2}
+    out = console(True)
+    with Display({"a": 1_000_000}, console=out) as display:
+        display.update("a", row)
+    text = out.file.getvalue()
+    assert "return" in text and "12.2" in text
+    assert "one life" not in text and "full game" not in text
+    assert " | return 12.2 | " in plain_line(display.runs["a"])
+    assert "full-game" not in plain_line(display.runs["a"])
+
+
 def test_the_terminal_gets_the_whole_picture():
     out = console(True)
     display = Display({"[red]x[/red]": 1_000_000}, console=out)
@@ -108,7 +132,7 @@ def test_an_announcement_stands_above_the_table(monkeypatch):
         assert display.announce("Stopping")
     lines = out.file.getvalue().splitlines()
     place = next(number for number, line in enumerate(lines) if "Stopping" in line)
-    assert "return" in lines[place + 1]
+    assert "bonus in" in lines[place + 1]
     with Display({"a": 10}, console=console(False)) as elsewhere:
         assert not elsewhere.announce("Stopping")
 

@@ -19,7 +19,7 @@ from tests.support.runs import rows, small
 from mmrs.cli import main
 from mmrs.errors import InputError, MmrsError, TrainingError
 from mmrs.ppo.metrics import learning_metrics
-from mmrs.rewards import PRESETS, REWARDS, RND
+from mmrs.rewards import PRESETS, REWARDS, RND, register
 from mmrs.runs.build import bonus_settings, build_trainer
 from mmrs.runs.config import BonusConfig, TrainConfig
 from mmrs.runs.config_json import require_same_bonus
@@ -238,7 +238,8 @@ class OfOnesOwn(RND):
 
 @pytest.mark.parametrize("name", [*sorted(REWARDS), "of_ones_own"])
 def test_every_reward_lists_its_settings(name, monkeypatch):
-    monkeypatch.setitem(REWARDS, "of_ones_own", OfOnesOwn)
+    monkeypatch.delitem(REWARDS, "of_ones_own", raising=False)
+    register("of_ones_own", OfOnesOwn)
     settings = bonus_settings(replace(TrainConfig(), bonus=BonusConfig(name)))
     assert settings and "seed" not in settings
     assert json.loads(json.dumps(settings, allow_nan=False)) == settings

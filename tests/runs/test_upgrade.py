@@ -17,7 +17,7 @@ from mmrs.audit import AuditConfig, audit
 from mmrs.errors import StorageError
 from mmrs.report.collect import collect
 from mmrs.runs import upgrade
-from mmrs.runs.config import TrainConfig
+from mmrs.runs.config import BonusConfig, TrainConfig
 from mmrs.runs.config_json import to_json
 from mmrs.runs.evaluate import EvalConfig, evaluate
 from mmrs.runs.folder import RunFolder
@@ -88,11 +88,18 @@ def test_a_checkpoint_that_does_not_fit_is_refused_with_a_remedy(old, monkeypatc
 def test_options_given_as_text_are_renamed():
     bonus = {"name": "landmarks", "options": ["admit=elsewhere", "k=3", "scale=spread", "admit"]}
     upgraded = upgrade.upgrade_config({"bonus": bonus})["bonus"]
-    assert upgraded["options"] == ["insert_filter=multi_env", "k=3", "scale=std", "insert_filter"]
+    assert upgraded["options"] == ["insert_filter=multi_env", "k=3", "input_scale=std", "insert_filter"]
     decayed = {"bonus": {"name": "rnd_decay", "options": ["scope=life"]}, "methods": ["jfi", "rnd_decay"]}
     assert upgrade.upgrade_config(decayed) == {
         "bonus": {"name": "exp_decay", "options": ["scope=lifelong"]}, "methods": ["jfi", "exp_decay"],
     }  # fmt: skip
+
+
+def test_an_option_that_was_renamed_within_a_schema_is_read(tmp_path):
+    run = RunFolder.create(tmp_path, "a")
+    run.write_config(replace(TrainConfig(), name="a", bonus=BonusConfig("landmarks", ("scale=std",))), {"scale": "std"})
+    assert run.read_config(TrainConfig).bonus.options == ("input_scale=std",)
+    assert run.read_bonus() == {"input_scale": "std"}
 
 
 def test_present_names_stay():

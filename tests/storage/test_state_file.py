@@ -1,17 +1,19 @@
 """States in one file: what was saved comes back, and damage is noticed."""
 
 import io
+import json
 import os
 import random
 import zipfile
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 
 from mmrs.errors import InputError, StorageError
 from mmrs.storage import state_file
-from mmrs.storage.checkpoint import MANIFEST, STATE, TENSORS
+from mmrs.storage.checkpoint import MANIFEST, STATE, TENSORS, _canonical, _hash, make_manifest
 
 STATE_TREE = {
     "net": torch.arange(50.0),
@@ -120,3 +122,40 @@ def test_links_and_pipes_are_refused(tmp_path):
     for name in ("link", "pipe", "missing"):
         with pytest.raises(StorageError):
             state_file.load(tmp_path / name)
+
+
+def sealed(state, tensors, files=None):
+    """An archive whose hashes are right, whatever its content."""
+    content = {STATE: json.dumps(state).encode(), TENSORS: safetensors.torch.save(tensors)}
+    manifest = make_manifest(0, 0, content)
+    if files is not None:
+        facts = json.loads(manifest)
+        facts.pop("sha256")
+        facts["files"] = files
+        manifest = _canonical({**facts, "sha256": _hash(_canonical(facts))})
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, part in {**content, MANIFEST: manifest}.items():
+            archive.writestr(name, part)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        sealed({"dict": [["a", {"array": "t"}]]}, {"t": torch.ones(2, dtype=torch.bfloat16)}),
+        sealed({"dict": [["a", {"channels_last": "t"}]]}, {"t": torch.ones(2, 2)}),
+        sealed({"dict": [["a", float("nan")]]}, {}),
+        sealed({"dict": [["a", 1]]}, {}, files=[["x", "y"]]),
+        sealed({"dict": [["a", 1]]}, {}, files={"x": "y"}),
+    ],
+    ids=["a type NumPy lacks", "a layout of other tensors", "a NaN", "files as a list", "files without hashes"],
+)
+def test_hostile_content_with_right_hashes_is_refused(raw):
+    with pytest.raises(StorageError):
+        state_file.from_bytes(raw)
+
+
+def test_the_hostile_archives_differ_from_a_good_one_in_one_thing():
+    good = sealed({"dict": [["a", {"array": "t"}]]}, {"t": torch.ones(2)})
+    np.testing.assert_array_equal(state_file.from_bytes(good)["a"], np.ones(2, np.float32))

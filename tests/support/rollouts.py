@@ -83,7 +83,7 @@ FACTORIES |= {
     "mmrs_paper": partial(small, "mmrs", preset="paper", k=4),
     "mmrs_author": partial(small, "mmrs", preset="author", k=4),
     "landmarks_vae": partial(
-        small, "landmarks", encoder="vae", lambda_l=0.1, bonus="clipped", lifelong_weight="count", scale="std"
+        small, "landmarks", encoder="vae", lambda_l=0.1, bonus="clipped", lifelong_weight="count", input_scale="std"
     ),
     "landmarks_inverse": partial(
         small,
@@ -91,7 +91,7 @@ FACTORIES |= {
         encoder="inverse",
         bonus="count",
         lifelong_weight="none",
-        scale="none",
+        input_scale="none",
         insert_filter="revisited",
     ),
     "re3_episode": partial(small, "re3", trajectory="episode"),

@@ -120,3 +120,16 @@ def test_a_plan_of_an_earlier_version_is_read_and_merged_under_the_present_names
     (tmp_path / "sweep.json").write_text(text)
     assert read_plan(tmp_path) == present
     assert write_or_merge(tmp_path, present, CONFIGS).cells == present.cells
+
+
+def test_a_run_under_the_old_name_of_its_method_is_not_planned_twice(tmp_path):
+    mazes = expand_suite(SUITES["maze"], seeds=2, games=["plus 5"], methods=["exp_decay"])
+    plan = Plan(SCHEMA, "mine", "0.1.0", "mmrs sweep", {}, mazes[:1])
+    write_or_merge(tmp_path, plan, CONFIGS)
+    text = (tmp_path / "sweep.json").read_text()
+    (tmp_path / "sweep.json").write_text(
+        text.replace("exp_decay-0", "rnd_decay-0").replace('"exp_decay"', '"rnd_decay"')
+    )
+    merged = write_or_merge(tmp_path, replace(plan, cells=tuple(mazes)), CONFIGS)
+    assert [(spec.method, spec.seed) for spec in merged.cells] == [("exp_decay", 0), ("exp_decay", 1)]
+    assert merged.cells[0].name.endswith("rnd_decay-0")

@@ -144,7 +144,7 @@ def read_state(path: str | Path) -> dict[str, Any]:
     except StorageError as error:
         raise InputError(
             f"{path} cannot be read: {error} Expected a file written by save(), and not the model's own. Use another "
-            "copy of it; a file of an older version has to be saved anew, from a bonus trained with this one."
+            "copy of it; a file of an older version has to be saved anew, from a bonus trained with this version."
         ) from error
     if "bonus" not in state:
         raise InputError(f"{path} holds no bonus; expected a file written by save(). Is it the model's own file?")

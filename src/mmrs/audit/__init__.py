@@ -20,7 +20,8 @@ from mmrs.storage import checkpoint as store
 
 @dataclass(frozen=True)
 class AuditConfig:
-    """Check whether a run's bonus does its job. Exit code 0: nothing is flagged; 1: something is."""
+    """Check whether a run's bonus does its job. Exit code 0: nothing is flagged, though some checks may lack data; 1:
+    something is flagged."""
 
     run: Annotated[Path, tyro.conf.Positional]
     """Folder of the run, which may still be training."""
@@ -44,7 +45,7 @@ def audit(config: AuditConfig, console: Console | None = None) -> int:
     flagged = [finding for finding in findings if finding.flagged]
     run.write_json(run.path / "audit.json", {"findings": [asdict(finding) for finding in findings], "notes": notes})
     if findings:
-        console.print(f"{len(flagged)} of {len(findings)} checks flagged", highlight=False)
+        console.print(_summary(findings), highlight=False)
     return 1 if flagged else 0
 
 
@@ -69,9 +70,25 @@ def findings_of(run: RunFolder, steps: int, seed: int) -> tuple[list[Finding], l
 
 
 def _show(finding: Finding, console: Console) -> None:
-    mark, style = ("FLAG", "bold red") if finding.flagged else ("ok", "green")
+    mark, style, title = _verdict(finding)
     console.print(f"{mark:>4}", style=style, end="  ", highlight=False)
-    title = finding.title if finding.flagged else f"not: {finding.title}"
     console.print(f"{title} ({finding.measured})", highlight=False, markup=False, soft_wrap=True)
     if finding.flagged:
         console.print(f"      {finding.remedy}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _verdict(finding: Finding) -> tuple[str, str, str]:
+    """Mark, color and sentence of a finding."""
+    if finding.flagged:
+        return "FLAG", "bold red", finding.title
+    if not finding.judged:
+        return "?", "yellow", f"not judged: whether {finding.healthy}"
+    return "ok", "green", finding.healthy
+
+
+def _summary(findings: list[Finding]) -> str:
+    """How many checks were flagged, passed and could not be judged."""
+    flagged = sum(finding.flagged for finding in findings)
+    unknown = sum(not finding.judged for finding in findings)
+    counts = f"{flagged} of {len(findings)} checks flagged"
+    return f"{counts}, {len(findings) - flagged - unknown} ok, {unknown} not judged" if unknown else counts

@@ -32,6 +32,7 @@ def _constant(probe: Probe) -> Finding:
     return Finding(
         "constant",
         "the bonus is constant",
+        "the bonus varies",
         std <= 1e-6 * size or size == 0,
         f"standard deviation {std:.3g}, largest size {size:.3g}",
         "It does not distinguish states: look at the observations that the reward gets (are they all the same?) and at "
@@ -49,6 +50,7 @@ def _noise(probe: Probe) -> Finding:
     return Finding(
         "noise",
         "the bonus is noise",
+        "the bonus depends on the state or its visits",
         explained < MIN_EXPLAINED and abs(correlation) < MIN_CORRELATION,
         f"share that the state explains: {max(explained, 0.0):.1%}; rank correlation with visits of the state: "
         f"{correlation:+.2f}",
@@ -68,10 +70,12 @@ def _spikes(probe: Probe) -> Finding:
     return Finding(
         "spikes",
         "the bonus spikes at episode ends",
+        "the bonus of episode ends is like that of other steps",
         ends >= MIN_ENDS and ratio > MAX_SPIKE,
         f"deviation from the median at ends: {ratio:.3g} times that of other steps{few}",
         "The successor of a last step must be the true last state and not the first of the next episode (final_obs); "
         "or the end itself is rewarded: keep the value of potentials there.",
+        judged=ends >= MIN_ENDS,
     )
 
 
@@ -80,6 +84,7 @@ def _standing_still(probe: Probe) -> Finding:
     return Finding(
         "standing",
         "the bonus rewards standing still",
+        "the bonus does not reward standing still",
         probe.still > floor and probe.still >= STILL_SHARE * probe.moving,
         f"mean bonus of staying in one state: {probe.still:.3g}; of the trained policy: {probe.moving:.3g}",
         "The bonus of a state should fall when it is visited again and again: use a bonus that counts or learns, raise "

@@ -29,11 +29,16 @@ class Finding:
 
     name: str
     title: str
+    """The fault."""
+    healthy: str
+    """What holds where the fault is absent."""
     flagged: bool
     measured: str
     """What was measured, or why nothing could be."""
     remedy: str
     """What to do if it is flagged."""
+    judged: bool = True
+    """False where there is too little to judge by: then it is neither flagged nor healthy."""
 
 
 def audit_record(run: RunRecord) -> list[Finding]:
@@ -53,6 +58,7 @@ def _reached(share: Column) -> Finding:
     return Finding(
         "reached",
         "the bonus never reached the advantages",
+        "the bonus reaches the advantages",
         highest < REACHED_SHARE,
         f"highest share of the advantages' variance: {highest:.2g}",
         "Look at bonus.weight and bonus.final_weight, and at whether the bonus is added before the returns are "
@@ -66,12 +72,14 @@ def _vanished(share: Column) -> Finding:
     return Finding(
         "vanished",
         "the bonus has vanished" if early >= VANISHED_SHARE else "the bonus is too small to matter",
+        "the bonus is large enough to matter",
         len(share) >= MIN_ROWS and late < VANISHED_SHARE,
         _with_row_count(
             share, f"mean share of the advantages' variance: {early:.2%} over the first half, {late:.2%} over the last"
         ),
         "Raise bonus.weight, or scale by the running standard deviation (--bonus.scale return) so that the weight "
         "keeps its meaning. A bonus that fell because all states are known has done its work.",
+        judged=len(share) >= MIN_ROWS,
     )
 
 
@@ -86,10 +94,12 @@ def _drowns(run: RunRecord) -> Finding:
     return Finding(
         "drowns",
         "the bonus drowns the task's reward",
+        "the bonus leaves room for the task's reward",
         len(share) >= MIN_ROWS and late > DROWNS_SHARE,
         _with_row_count(share, measured),
         "Lower bonus.weight, let it fall over the run (--bonus.final-weight 0), or give the bonus a value of its own "
         "(--mixing.mode two_heads).",
+        judged=len(share) >= MIN_ROWS and bool(paid.any()),
     )
 
 
@@ -103,10 +113,12 @@ def _exploded(run: RunRecord) -> Finding:
     return Finding(
         "exploded",
         "the scale of the bonus explodes",
+        "the scale of the bonus stays in bounds",
         growth > MAX_GROWTH,
         _with_row_count(size, measured),
         "Divide by the running standard deviation (--bonus.scale return), lower the bonus' learning rate, or look for "
         "inputs without bounds.",
+        judged=early > 0,
     )
 
 

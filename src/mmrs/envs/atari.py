@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from mmrs.envs.base import BackendStep, Values
+from mmrs.envs.family import EnvFamily, EnvOptions, ReportScale
 from mmrs.envs.replay import ReplayedEnvs
 from mmrs.errors import InputError, MissingExtraError
 
@@ -75,7 +77,7 @@ class AtariBackend:
 
     ale-py reports a `final_obs` for all environments once any ends. It is correct only where the game itself restarted.
     An environment that only lost a life plays on, and its last state is the observation it shows. The frame counters
-    tell whether the game restarted: frames since the cartridge was loaded minus frames of this game grows at a restart
+    tell whether the game restarted: (frames since the cartridge was loaded - frames of this game) grows at a restart
     and at no other time.
     """
 
@@ -195,3 +197,57 @@ class AtariEnvs(ReplayedEnvs):
         }
         backend = AtariBackend(rom, num_envs, render=render, options=options)
         super().__init__(backend, reseed_every=reseed_every or RESEED_EVERY, first_index=first_index)
+
+
+def is_atari(env_id: str) -> bool:
+    """Whether it is an Atari game; ids that other packages registered with Gymnasium are not."""
+    if env_id in gym.registry and not registered_by_ale(env_id):
+        return False
+    try:
+        return rom_name(env_id) is not None
+    except MissingExtraError:
+        # The games of the paper are known even without ale-py.
+        plain = env_id.replace("_", "").lower()
+        if env_id.startswith("ALE/") or any(plain == game[len("ALE/") : -len("-v5")].lower() for game in ATARI_GAMES):
+            raise
+        return False
+
+
+def registered_by_ale(env_id: str) -> bool:
+    """Whether ale-py registered the id; its games are listed as `game_ids` spells them."""
+    return str(gym.registry[env_id].entry_point).startswith("ale_py")
+
+
+def _make(env_id: str, num_envs: int, options: EnvOptions) -> AtariEnvs:
+    names = ("sticky", "threads", "reseed_every", "first_index", "render")
+    return AtariEnvs(env_id, num_envs, **{name: getattr(options, name) for name in names})
+
+
+def _known_ids() -> list[str]:
+    try:
+        return game_ids()
+    except MissingExtraError:
+        return list(ATARI_GAMES)
+
+
+def _game(env_id: str) -> str | None:
+    """The tables' name: "ALE/Alien-v5" and "AlienNoFrameskip-v4" are "Alien"."""
+    match = re.fullmatch(r"(?:ALE/)?(\w+?)(?:NoFrameskip)?(?:-v\d+)?", env_id)
+    return match[1] if match else None
+
+
+ATARI_FAMILY = EnvFamily(
+    name="atari",
+    title="Atari",
+    matches=is_atari,
+    make=_make,
+    ids=_known_ids,
+    preset="atari",
+    options=frozenset({"sticky"}),
+    refusal="is stepped inside ale-py's emulator, which has no single environments. Its options are env.sticky and "
+    "env.reward_clip.",
+    many_groups=True,
+    report=ReportScale("Atari games", "0 is a random player, 1 a human one (Wang et al. 2016)", _game),
+    package="ale_py",
+    extra="atari",
+)

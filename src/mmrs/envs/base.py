@@ -34,7 +34,7 @@ class Episodes:
 
 
 NO_EPISODES = Episodes()
-"""What most steps end."""
+"""No episode ended, as in most steps."""
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 import gymnasium as gym
 
-from mmrs.envs.gym_envs import make_single
+from mmrs.envs.family import EnvFamily, EnvOptions, ReportScale
+from mmrs.envs.gym_envs import GymEnvs, make_single
 from mmrs.errors import MissingExtraError
 
 BULLET_GAMES = (
@@ -33,7 +35,7 @@ def register_bullet() -> None:
         raise MissingExtraError("pybullet", "bullet") from None
 
 
-def make_bullet(env_id: str, *, render: bool = False) -> gym.Env[Any, Any]:
+def make_bullet(env_id: str, **options: Any) -> gym.Env[Any, Any]:
     """One Bullet game, reset once.
 
     The first reset loads the robot, and later ones restore a saved state, after which the physics differs. With one
@@ -41,7 +43,7 @@ def make_bullet(env_id: str, *, render: bool = False) -> gym.Env[Any, Any]:
     """
     with _silent():
         register_bullet()
-        return make_single(env_id, render=render, warmup_reset=True)
+        return make_single(env_id, warmup_reset=True, **options)
 
 
 @contextlib.contextmanager
@@ -62,3 +64,35 @@ def _silent() -> Iterator[None]:
             os.dup2(copy, descriptor)
             os.close(copy)
         os.close(nowhere)
+
+
+def _matches(env_id: str) -> bool:
+    if "BulletEnv" not in env_id:
+        return False
+    register_bullet()
+    return env_id in gym.registry
+
+
+def _make(env_id: str, num_envs: int, options: EnvOptions) -> GymEnvs:
+    return GymEnvs(env_id, num_envs, make=make_bullet, **options.single, **options.stepping)
+
+
+def _game(env_id: str) -> str | None:
+    """The tables' name: "HopperBulletEnv-v0" is "Hopper". MuJoCo's Hopper-v5 is another game."""
+    match = re.fullmatch(r"(\w+?)(?:BulletEnv-v\d+)?", env_id)
+    return match[1] if match else None
+
+
+BULLET_FAMILY = EnvFamily(
+    name="bullet",
+    title="Bullet",
+    matches=_matches,
+    make=_make,
+    ids=lambda: BULLET_GAMES,
+    preset="bullet",
+    options=frozenset({"kwargs", "wrappers"}),
+    paper_preset="paper-bullet",
+    report=ReportScale("Bullet games", "1 is the paper's PPO", _game),
+    package="pybullet_envs_gymnasium",
+    extra="bullet",
+)

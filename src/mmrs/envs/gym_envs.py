@@ -3,48 +3,71 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import wrappers
 
+from mmrs import plugins
 from mmrs.envs.async_envs import AsyncBackend
 from mmrs.envs.base import BackendStep, Values, VectorBackend, check_spaces, picture, reported_scalars
+from mmrs.envs.family import EnvFamily, EnvOptions
 from mmrs.envs.replay import ReplayedEnvs
 from mmrs.errors import EnvError, InputError, MissingExtraError, MmrsError, ensure_period
 from mmrs.spaces import observation_spec
 
 Vectorization = Literal["sync", "async"]
+_NO_DISPLAY = re.compile(r"OpenGL|GLFW|gladLoadGL|\bEGL\b|DISPLAY")
+"""Errors of a drawing library that found no display."""
 RESEED_EVERY = 10_000
 """Steps between seeded resets, which cost no more than other resets here; replay then takes seconds."""
 
 
-def make_single(env_id: str, *, render: bool = False, warmup_reset: bool = False) -> gym.Env[Any, Any]:
+def make_single(
+    env_id: str,
+    *,
+    render: bool = False,
+    kwargs: Mapping[str, Any] | None = None,
+    wrappers: Sequence[str] = (),
+    warmup_reset: bool = False,
+) -> gym.Env[Any, Any]:
     """One environment, ready for a backend.
 
     Args:
         env_id: Gymnasium id.
         render: Whether `render` must work.
+        kwargs: Arguments of its constructor.
+        wrappers: Wrappers as ``module:Wrapper``, the innermost first.
         warmup_reset: Reset it once and discard the result, for simulators whose first reset differs from later ones.
     """
     # Some environments take no render_mode, not even None.
     drawing: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
+    if render and sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & set(os.environ):
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame would look for a display and print an error
+    given = dict(kwargs or {})
     try:
-        env = gym.make(env_id, disable_env_checker=True, **drawing)
+        env = gym.make(env_id, disable_env_checker=True, **{**drawing, **given})
     except MmrsError:
         raise  # one of our own environments, whose message is clear
     except (gym.error.Error, ImportError) as error:
         missing = isinstance(error, gym.error.DependencyNotInstalled | ModuleNotFoundError)
         why = "needs something that is not installed" if missing else "cannot be made"
         raise InputError(f"{env_id} {why}: {ensure_period(error)} `mmrs list` shows other environments.") from error
-    except TypeError as error:
-        if not render:
-            raise
-        raise InputError(f"{env_id} draws no pictures: {error}.") from error
-    check_spaces(env_id, env.observation_space, env.action_space)
+    except Exception as error:
+        if given:
+            raise InputError(f"{env_id} cannot be made with env.kwargs {given}: {ensure_period(error)}") from error
+        if render and isinstance(error, TypeError):
+            raise InputError(f"{env_id} draws no pictures: {error}.") from error
+        raise
     try:
+        for wrapper in wrappers:
+            env = _wrapped(env, wrapper)
+        check_spaces(env_id, env.observation_space, env.action_space)
         env = _image_wrappers(env)
         if warmup_reset:
             env.reset()
@@ -52,6 +75,17 @@ def make_single(env_id: str, *, render: bool = False, warmup_reset: bool = False
         env.close()
         raise
     return env
+
+
+def _wrapped(env: gym.Env[Any, Any], wrapper: str) -> gym.Env[Any, Any]:
+    kind = plugins.get_object(wrapper, "wrapper")
+    try:
+        wrapped = kind(env)
+    except Exception as error:
+        raise InputError(f"the wrapper {wrapper} raised {type(error).__name__}: {ensure_period(error)}") from error
+    if not isinstance(wrapped, gym.Env):
+        raise InputError(f"the wrapper {wrapper} returned {type(wrapped).__name__}, expected a gymnasium.Env.")
+    return wrapped
 
 
 def _image_wrappers(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
@@ -71,9 +105,9 @@ def _image_wrappers(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
     return wrappers.FrameStackObservation(wrappers.ResizeObservation(gray, (84, 84)), 4)
 
 
-def has_image_obs(env_id: str) -> bool:
+def has_image_obs(env_id: str, kwargs: Mapping[str, Any] | None = None, wrappers: Sequence[str] = ()) -> bool:
     """Whether observations are images; the environment is made and closed to find out."""
-    env = make_single(env_id)
+    env = make_single(env_id, kwargs=kwargs, wrappers=wrappers)
     env.close()
     return observation_spec(env.observation_space).kind == "image"
 
@@ -110,9 +144,19 @@ class GymEnvs(ReplayedEnvs):
         step_timeout: float = 30.0,
         reseed_every: int | None = None,
         first_index: int = 0,
-        render: bool = False,
+        **single: Any,
     ) -> None:
-        maker = functools.partial(make, env_id, render=render)
+        """Args:
+        env_id: Gymnasium id.
+        num_envs: N.
+        make: Function that makes one environment, such as `make_single`.
+        vectorization: "sync" or "async".
+        step_timeout: Seconds after which a worker that does not answer is an error.
+        reseed_every: Steps between seeded resets; None: 10,000.
+        first_index: Number of environment 0 in the run.
+        **single: Options of `make`.
+        """
+        maker = plugins.carried(functools.partial(make, env_id, **single))
         backend = make_backend(maker, num_envs, vectorization, step_timeout, first_index)
         super().__init__(backend, reseed_every=reseed_every or RESEED_EVERY, first_index=first_index)
 
@@ -180,8 +224,15 @@ class SyncBackend:
         except (gym.error.DependencyNotInstalled, ImportError) as error:
             # Most simulators step without their drawing package, so that it may be missing until now.
             raise InputError(f"To draw, the environment needs a package that is not installed: {error}") from error
+        except NotImplementedError as error:
+            spec = self._envs[0].spec
+            raise InputError(
+                f"{spec.id if spec else 'The environment'} draws no pictures: it has no render()."
+            ) from error
         except Exception as error:
-            raise self._fault(0, error) from error
+            fault = self._fault(0, error)
+            hint = " Without a display, MuJoCo draws with MUJOCO_GL=egl or MUJOCO_GL=osmesa in the environment."
+            raise EnvError(f"{ensure_period(fault)}{hint}") if _NO_DISPLAY.search(str(error)) else fault from error
         return picture(frame)
 
     def close(self) -> None:
@@ -197,3 +248,31 @@ class SyncBackend:
 
     def _fault(self, index: int, error: Exception) -> EnvError:
         return EnvError(f"Environment {self._first_index + index} raised {type(error).__name__}: {error}")
+
+
+def _make(env_id: str, num_envs: int, options: EnvOptions) -> GymEnvs:
+    return GymEnvs(env_id, num_envs, make=make_single, **options.single, **options.stepping)
+
+
+GYMNASIUM_FAMILY = EnvFamily(
+    name="gymnasium",
+    title="Gymnasium",
+    # "module:id" is Gymnasium's way to name a module that registers the id when it is imported.
+    matches=lambda env_id: env_id.count(":") == 1 or env_id in gym.registry,
+    make=_make,
+    ids=lambda: gym.registry,
+    preset="vector",
+    image_preset="images",
+    options=frozenset({"kwargs", "wrappers"}),
+)
+MODULES = {
+    "MiniGrid-": "minigrid",
+    "BabyAI-": "minigrid",
+    "MiniWorld-": "miniworld",
+    "highway-": "highway_env",
+    "Meta-World/": "metaworld",
+    "dm_control/": "shimmy",
+    "Vizdoom": "vizdoom.gymnasium_wrapper",
+    **dict.fromkeys(("Fetch", "Hand", "AdroitHand", "AntMaze_", "PointMaze_", "FrankaKitchen"), "gymnasium_robotics"),
+}
+"""Modules that register ids when they are imported, by the beginning of the id."""

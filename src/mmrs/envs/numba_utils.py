@@ -1,6 +1,6 @@
 """Typed decorators for numba, and the random numbers of all compiled code.
 
-numba is an optional extra: this module raises an error that names it if it is missing.
+numba takes a while to import, so the modules with compiled code are imported where they are first needed.
 """
 
 from __future__ import annotations
@@ -8,14 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+import numba
 import numpy as np
-
-from mmrs.errors import MissingExtraError
-
-try:
-    import numba
-except ImportError as error:
-    raise MissingExtraError("numba", "maze") from error
 
 F = TypeVar("F", bound=Callable[..., object])
 prange: Any = numba.prange

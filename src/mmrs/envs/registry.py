@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-import gymnasium as gym
-
-from mmrs.envs.atari import ATARI_GAMES, AtariEnvs, could_be_game, game_ids, rom_name
+from mmrs.envs.atari import ATARI_FAMILY, could_be_game, game_ids, registered_by_ale
 from mmrs.envs.base import ResumableVectorEnv
-from mmrs.envs.bullet import BULLET_GAMES, make_bullet, register_bullet
-from mmrs.envs.gym_envs import GymEnvs, Vectorization, make_single
-from mmrs.envs.rooms.maps import WORLDS
+from mmrs.envs.bullet import BULLET_FAMILY
+from mmrs.envs.family import EnvFamily, EnvOptions
+from mmrs.envs.gym_envs import GYMNASIUM_FAMILY, MODULES, Vectorization
+from mmrs.envs.rooms.family import ROOMS_FAMILY
 from mmrs.errors import InputError, MissingExtraError
 
-ROOM_IDS = {f"mmrs/{name}-v0": name for name in WORLDS}
+FAMILIES = {found.name: found for found in (ATARI_FAMILY, BULLET_FAMILY, ROOMS_FAMILY, GYMNASIUM_FAMILY)}
+"""The families, in the order in which they are asked whether an id is theirs."""
 
 
 def make_envs(
@@ -30,6 +30,8 @@ def make_envs(
     reseed_every: int | None = None,
     first_index: int = 0,
     render: bool = False,
+    kwargs: Mapping[str, Any] | None = None,
+    wrappers: Sequence[str] = (),
 ) -> ResumableVectorEnv:
     """N copies of an environment, ready to train in.
 
@@ -48,6 +50,8 @@ def make_envs(
             and 10,000 elsewhere.
         first_index: Index of environment 0 within the run, if several objects share its environments.
         render: Whether `render` must work.
+        kwargs: Arguments of the environment's constructor, for families that make single environments.
+        wrappers: Wrappers of each single environment as ``module:Wrapper``, the innermost first.
 
     Raises:
         InputError: No such environment; the message suggests similar names.
@@ -55,83 +59,75 @@ def make_envs(
     """
     if num_envs < 1:
         raise InputError(f"num_envs is {num_envs}, expected at least 1.")
-    shared = {"reseed_every": reseed_every, "first_index": first_index, "render": render}
-    kind = family(env_id)
-    if kind == "atari":
-        return AtariEnvs(env_id, num_envs, sticky=sticky, threads=threads, **shared)  # type: ignore[arg-type]
-    if sticky:
-        raise InputError(f"sticky is {sticky}, but {env_id} is not an Atari game: only the emulator repeats actions.")
-    if kind == "rooms":
-        from mmrs.envs.rooms.train_env import RoomsEnvs  # noqa: PLC0415 - numba is an extra
+    found = find_family(env_id)
+    options = EnvOptions(
+        sticky=sticky,
+        obs_type=obs_type,
+        threads=threads,
+        vectorization=vectorization,
+        step_timeout=step_timeout,
+        reseed_every=reseed_every,
+        first_index=first_index,
+        render=render,
+        kwargs=kwargs or {},
+        wrappers=tuple(wrappers),
+    )
+    found.check(env_id, options)
+    return found.make(env_id, num_envs, options)
 
-        return RoomsEnvs(ROOM_IDS[env_id], num_envs, obs_type=obs_type, first_index=first_index)
-    if obs_type != "features":
-        raise InputError(f"obs_type is {obs_type!r}, but {env_id} is not a room world: only those have several.")
-    make = make_bullet if kind == "bullet" else make_single
-    stepping = {"vectorization": vectorization, "step_timeout": step_timeout}
-    return GymEnvs(env_id, num_envs, make=make, **stepping, **shared)  # type: ignore[arg-type]
 
-
-def family(env_id: str) -> Literal["atari", "bullet", "rooms", "gymnasium"]:
-    """Which of the four families an id belongs to.
+def find_family(env_id: str) -> EnvFamily:
+    """The family that an id belongs to.
 
     Raises:
         InputError: No such environment; the message suggests similar names.
         MissingExtraError: The package of the environment is not installed.
     """
-    if _is_atari(env_id):
-        return "atari"
-    if _is_bullet(env_id):
-        return "bullet"
-    if env_id in ROOM_IDS:
-        return "rooms"
-    # "module:id" is Gymnasium's way to name a module that registers the id when it is imported.
-    if env_id.count(":") != 1 and env_id not in gym.registry:
-        raise InputError(f"There is no environment {env_id!r}. {_hint(env_id)}")
-    return "gymnasium"
+    for found in FAMILIES.values():
+        if found.matches(env_id):
+            return found
+    raise InputError(f"There is no environment {env_id!r}. {_hint(env_id)}")
 
 
-def _is_atari(env_id: str) -> bool:
-    """Whether it is an Atari game; ids that other packages registered with Gymnasium are not."""
-    if env_id in gym.registry and not _registered_by_ale(env_id):
-        return False
-    try:
-        return rom_name(env_id) is not None
-    except MissingExtraError:
-        # The games of the paper are known even without ale-py.
-        plain = env_id.replace("_", "").lower()
-        if env_id.startswith("ALE/") or any(plain == game[len("ALE/") : -len("-v5")].lower() for game in ATARI_GAMES):
-            raise
-        return False
+def family(env_id: str) -> str:
+    """Name of the family that an id belongs to; raises what `find_family` raises."""
+    return find_family(env_id).name
 
 
-def _registered_by_ale(env_id: str) -> bool:
-    return str(gym.registry[env_id].entry_point).startswith("ale_py")
+def register_family(new: EnvFamily) -> None:
+    """Add a family. It is asked before the Gymnasium ids in general, and after the families that are there."""
+    if new.name in FAMILIES:
+        raise InputError(f"a family named {new.name!r} is registered already; choose another name.")
+    general = FAMILIES.pop(GYMNASIUM_FAMILY.name)
+    FAMILIES.update({new.name: new, general.name: general})
 
 
-def _is_bullet(env_id: str) -> bool:
-    if "BulletEnv" not in env_id:
-        return False
-    register_bullet()
-    return env_id in gym.registry
+def environment_kinds() -> dict[str, EnvFamily]:
+    """Every id that `make_envs` knows with its family, whether or not its extra is installed; sorted."""
+    # Our own ids (mmrs/...) are among those of Gymnasium: importing mmrs.envs registers them.
+    kinds: dict[str, EnvFamily] = {}
+    for found in FAMILIES.values():
+        for name in found.ids():
+            if found is not GYMNASIUM_FAMILY or not registered_by_ale(name):
+                kinds.setdefault(name, found)
+    return dict(sorted(kinds.items()))
 
 
 def environment_ids() -> list[str]:
     """Every id that `make_envs` knows, whether or not its extra is installed."""
-    try:
-        atari = game_ids()
-    except MissingExtraError:
-        atari = list(ATARI_GAMES)
-    # Our own ids (mmrs/...) are among them: importing mmrs.envs registers them.
-    others = {name for name in gym.registry if not _registered_by_ale(name)}
-    return sorted({*others, *atari, *BULLET_GAMES})
+    return list(environment_kinds())
 
 
 def _hint(env_id: str) -> str:
+    for prefix, module in MODULES.items():
+        if env_id.startswith(prefix) and ":" not in env_id:
+            return f"Ids of this kind come with the module {module}: write {module}:{env_id}"
     known = environment_ids()
     close = _close(env_id, known)
     if not close and "/" not in env_id:
-        close = _close(f"ALE/{env_id}-v5", known)
+        # Without "ALE/" and "-v5", which would make every short name similar to every other.
+        games = {name.removeprefix("ALE/").rpartition("-v")[0]: name for name in known if name.startswith("ALE/")}
+        close = [games[name] for name in _close(env_id.partition("-v")[0], games)]
     meant = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
     return f"{meant}{_atari_hint(env_id)}`mmrs list` shows what there is."
 

@@ -107,7 +107,7 @@ def worker_main(
 def _exit_with_owner(pipe: int) -> None:
     """Exit as soon as the owner is gone, whatever the worker is doing: it may hold a lock of the owner's.
 
-    A worker that was started later holds this pipe open too, but nothing holds that of the last one: it exits first.
+    Workers that were started later hold this pipe open too. The last one exits first, then the one before it.
     """
     hang_up = select.poll()
     hang_up.register(pipe, 0)  # a closed other end is reported even with an empty mask

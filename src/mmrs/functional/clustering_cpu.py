@@ -17,7 +17,7 @@ def kmeans_single(x: Tensor, draws: Tensor, iterations: int) -> Tensor:
     lengths, ones = x.square().sum(1, keepdim=True), torch.ones(len(x), 1, dtype=x.dtype)
     # Squared distances as one product of widened rows, which spares three passes over the table.
     table = torch.cat([-2.0 * x, lengths, ones], 1) @ torch.cat([x, ones, lengths], 1).t()
-    # Each state's own: one far off must not make all others look alike.
+    # A tolerance per state: with one for all, a single large state would make all others count as equal.
     rounding = (16.0 * torch.finfo(x.dtype).eps * lengths[:, 0]).numpy()
     picks = _plus_plus(table.numpy(), draws.to(x.dtype).numpy(), rounding)
     points = torch.cat([x, ones], 1)  # their sums over a cluster give its size as well
@@ -38,7 +38,8 @@ def _plus_plus(table: Values, draws: Values, rounding: Values) -> Values:
     differ by their rounding alone, and so would the labels of equal states.
     """
     picks: list[int] = []
-    nearest, tol = np.ones(len(table), table.dtype), rounding.sum()  # more, and some state is farther than that
+    # A sum of distances above `tol` means that some state is still uncovered.
+    nearest, tol = np.ones(len(table), table.dtype), rounding.sum()
     for draw in draws:
         total = nearest.cumsum()
         pick = total[:-1].searchsorted(draw * total[-1], "right")  # the last index where rounding finds none
@@ -47,7 +48,7 @@ def _plus_plus(table: Values, draws: Values, rounding: Values) -> Values:
             np.minimum(closer, nearest, out=closer)
         sums = np.add.reduce(closer, 1)
         best = sums.argmin()
-        nearest = np.maximum(closer[best], 0.0)  # of two states that are one, rounding may leave less
+        nearest = np.maximum(closer[best], 0.0)  # rounding may make the distance of equal states negative
         picks.append(pick[best])
         if sums[best] <= tol and (nearest <= rounding).all():
             break

@@ -13,7 +13,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from mmrs.errors import InputError, did_you_mean
+from mmrs.errors import InputError, did_you_mean, require_packages
 from mmrs.functional.fairness import visit_curve
 from mmrs.report.rendering import COLORS, new_figure, save_figure
 from mmrs.storage.files import output_folder
@@ -90,6 +90,7 @@ def fairness_labels(walk: Trajectory) -> list[str]:
 
 def gridworld(config: GridWorldConfig) -> None:
     """Print both sequences of Eq. (12) with their arrows and draw the trajectories."""
+    require_packages(matplotlib="report")
     folder = output_folder(config.out)
     walks = paper_trajectories()
     drawn = [(TITLES[name], walk.cells, fairness_labels(walk)) for name, walk in walks.items()]

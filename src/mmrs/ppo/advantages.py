@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from mmrs.fields import FINITE, SHARE
 from mmrs.functional.returns import gae
 
 
@@ -17,9 +18,9 @@ class MixingConfig:
 
     mode: Literal["sum", "two_heads"] = "sum"
     """Add the bonus to the reward (Algorithm 1), or give it a value head of its own and add the advantages."""
-    extrinsic_weight: float = 1.0
+    extrinsic_weight: Annotated[float, FINITE] = 1.0
     """Weight of the extrinsic reward; 0 trains on the bonus alone."""
-    intrinsic_gamma: float = 0.99
+    intrinsic_gamma: Annotated[float, SHARE] = 0.99
     """Discount factor of the bonus, with two heads."""
     intrinsic_episodic: bool = True
     """End the return of the bonus with the episode, with two heads; if not, it runs on (Burda et al. 2019)."""

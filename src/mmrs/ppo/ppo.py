@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from mmrs.fields import COUNT, FINITE, NOT_NEGATIVE, POSITIVE, SHARE
 from mmrs.functional.losses import clipped_policy_loss, clipped_value_loss
 from mmrs.nets.actor_critic import ActorCritic
 from mmrs.nets.cuda_graphs import CudaGraphed, set_learning_rate, to_device
@@ -20,32 +21,32 @@ class PPOConfig:
     """Hyperparameters of PPO. Without a section number, a default is that of the cited implementation for Atari."""
 
     # Deviation: Sec. 6.2 prints 0.0025, ten times the rate of the cited code.
-    learning_rate: float = 2.5e-4
-    """Learning rate of Adam. Sec. 6.2 prints 0.0025, ten times that of the cited code; preset paper-literal has it."""
+    learning_rate: Annotated[float, NOT_NEGATIVE] = 2.5e-4
+    """Learning rate of Adam. The paper prints 0.0025, ten times that of its code; preset paper-literal has it."""
     linear_decay: bool = True
     """Decay the learning rate linearly to 0 over the run."""
-    clip: float = 0.1
+    clip: Annotated[float, POSITIVE] = 0.1
     """Clip range of the probability ratio, and of the change of a value."""
-    epochs: int = 4
+    epochs: Annotated[int, COUNT] = 4
     """Passes over each rollout."""
-    minibatches: int = 4
+    minibatches: Annotated[int, COUNT] = 4
     """Minibatches per pass."""
-    gamma: float = 0.99
+    gamma: Annotated[float, SHARE] = 0.99
     """Discount factor."""
-    gae_lambda: float = 0.95
-    """Lambda of generalized advantage estimation (Sec. 6.2)."""
-    entropy_weight: float = 0.01
-    """Entropy coefficient (Sec. 6.2)."""
-    value_weight: float = 0.5
-    """Value function coefficient (Sec. 6.2)."""
+    gae_lambda: Annotated[float, SHARE] = 0.95
+    """Lambda of generalized advantage estimation: from 0, one step ahead, to 1, whole returns."""
+    entropy_weight: Annotated[float, FINITE] = 0.01
+    """Weight of the policy's entropy in the loss. More keeps actions random for longer."""
+    value_weight: Annotated[float, NOT_NEGATIVE] = 0.5
+    """Weight of the value loss in the loss."""
     clip_values: bool = True
     """Clip the change of a value per update, as in the cited code."""
     # Deviation: Sec. 6.2 clips to [-5, 5], the cited code clips the norm.
-    max_grad_norm: float = 0.5
-    """Maximum norm of the gradient. Sec. 6.2 clips each entry instead: see grad-value-clip."""
-    grad_value_clip: float | None = None
-    """Clip each entry of the gradient to plus or minus this value instead; 5 in Sec. 6.2."""
-    adam_eps: float = 1e-5
+    max_grad_norm: Annotated[float, POSITIVE] = 0.5
+    """Maximum norm of the gradient. The paper clips each entry instead: see grad-value-clip."""
+    grad_value_clip: Annotated[float | None, POSITIVE] = None
+    """Clip each entry of the gradient to plus or minus this value instead, as the paper does at 5. None: do not."""
+    adam_eps: Annotated[float, POSITIVE] = 1e-5
     """Adam's epsilon."""
     normalize_advantages: Literal["rollout", "minibatch", "none"] = "rollout"
     """Standardize advantages over the rollout, as in the cited code, over each minibatch, or not at all."""

@@ -216,6 +216,7 @@ class Trainer:
             "bonus": self.bonus.state_dict() if self.bonus else None,
             "memory": self.memory,
             "reward_scale": self.reward_memory,
+            # "normaliser", "entered" and "recent" keep their names for the checkpoints that have them.
             "normaliser": self.collector.normalizer.state() if self.collector.normalizer else None,
             "bonus_metrics": {name: float(value) for name, value in self.bonus_metrics.items()},
             "collector": self.collector.state(),

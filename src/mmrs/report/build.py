@@ -14,8 +14,8 @@ from mmrs.audit.record_checks import RECORD_CHECKS, audit_record, bonus_size, bo
 from mmrs.errors import InputError, did_you_mean
 from mmrs.report.collect import Collection
 from mmrs.report.data import Cell, Curve, Flag, ReportData, RunLine
-from mmrs.report.reference_scores import ATARI, BULLET, game_name
 from mmrs.report.reference_scores import METHODS as PAPER_METHODS
+from mmrs.report.reference_scores import TABLES, scored_family
 from mmrs.runs.records import POINTS, Column, RunRecord
 from mmrs.stats import t_interval
 
@@ -69,9 +69,9 @@ def build_report(found: Collection, metrics: Sequence[str] = ()) -> ReportData:
 
 def _game_order(env: str) -> tuple[int, str]:
     """Sort key: the paper's order, then the rest by name."""
-    known = [*ATARI, *BULLET]
-    game = game_name(env)
-    return (known.index(game), "") if game in known else (len(known), env)
+    known = [(family, game) for family, table in TABLES.items() for game in table]
+    found = scored_family(env)
+    return (known.index(found), "") if found in known else (len(known), env)
 
 
 def _method_order(method: str) -> tuple[int, str]:

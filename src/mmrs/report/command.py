@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from mmrs.errors import InputError
+from mmrs.errors import InputError, require_packages
 from mmrs.report.build import build_report
 from mmrs.report.collect import collect
 from mmrs.report.data import FAMILIES, ReportData
@@ -38,6 +38,7 @@ def report(config: ReportConfig, console: Console | None = None) -> Path:
     """Read the runs, write the report and print a summary; returns the path of the page."""
     if not config.folders:
         raise InputError("name at least one folder of runs: mmrs report runs")
+    require_packages(jinja2="report", scipy="stats", **({"matplotlib": "report"} if config.figures else {}))
     found = collect(config.folders)
     out = output_folder(config.out)
     data = build_report(found, config.metrics)

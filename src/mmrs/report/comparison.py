@@ -106,17 +106,25 @@ class Comparison:
         seeds = f", {self.seeds} seeds each" if self.seeds > 1 else ""
         return f"{self.env}, {self.steps:,} steps{seeds}"
 
+    def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """Titles, and a row per method: the columns of `COLUMNS` that some method has a value for."""
+        rows = [method.row() for method in self.methods]
+        kept = [i for i, title in enumerate(COLUMNS) if title == "return" or any(row[i] != "–" for row in rows)]
+        return tuple(COLUMNS[i] for i in kept), [tuple(row[i] for i in kept) for row in rows]
+
 
 def render_comparison_page(comparison: Comparison) -> str:
     """The page as text."""
     if not comparison.methods:
         raise InputError("A comparison without methods shows nothing: name at least one.")
     colors = method_colors(method.name for method in comparison.methods)
+    columns, values = comparison.table()
+    names = [method.name for method in comparison.methods]
     return str(
         load_template("comparison.html.jinja").render(
             comparison=comparison,
-            columns=COLUMNS,
-            rows=[(method.name, colors[method.name], method.row()) for method in comparison.methods],
+            columns=columns,
+            rows=[(name, colors[name], row) for name, row in zip(names, values, strict=True)],
             charts=[chart for spec in CHARTS if (chart := _chart(comparison, colors, *spec))],
             maps=[heat for method in comparison.methods if (heat := _heat_map(comparison, method, colors))],
             side=SIDE,

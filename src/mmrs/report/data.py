@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from mmrs.report.reference_scores import ATARI, BULLET, game_name
+from mmrs.envs.registry import FAMILIES as ENV_FAMILIES
+from mmrs.report.reference_scores import scored_family
 from mmrs.stats import Summary, summarize
 
 Column = NDArray[np.float64]
@@ -21,7 +22,9 @@ METRIC_LABELS = {
     "bonus_advantage_share": "share of the advantages' variance that the bonus causes",
     "steps_per_second": "steps per second",
 }
-FAMILIES = {"atari": "Atari games", "bullet": "Bullet games", "other": "Other tasks"}
+OTHER = "other"
+SCALES = {family.name: family.report for family in ENV_FAMILIES.values() if family.report}
+FAMILIES = {name: scale.title for name, scale in SCALES.items()} | {OTHER: "Other tasks"}
 """Sets of games whose statistics and tables stand together."""
 METHOD_LABELS = {"ppo": "PPO", "mmrs": "MMRS", "re3": "RE3", "ride": "RIDE", "rnd": "RND", "jfi": "JFI"}
 
@@ -120,9 +123,9 @@ class ReportData:
 
 
 def family_of(env: str) -> str:
-    """Which of `FAMILIES` a game belongs to: the paper's first table, its third, or neither."""
-    game = game_name(env)
-    return "atari" if game in ATARI else "bullet" if game in BULLET else "other"
+    """Which of `FAMILIES` a game belongs to: that of the environment, if the game has a scale there."""
+    found = scored_family(env)
+    return found[0] if found else OTHER
 
 
 def method_label(method: str) -> str:

@@ -7,17 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from mmrs import stats
-from mmrs.report.data import Cell, ReportData
-from mmrs.report.reference_scores import RANDOM_HUMAN, game_name, paper_score
+from mmrs.report.data import OTHER, Cell, ReportData
+from mmrs.report.reference_scores import bounds, game_name
 from mmrs.stats import Estimate, GameTest, Scores
 
 METRIC = "game_return"
 """Returns of whole games, as the human and the published scores are."""
-SCALES = {
-    "atari": "0 is a random player, 1 a human one (Wang et al. 2016)",
-    "bullet": "1 is the paper's PPO",
-    "other": "0 is the lowest and 1 the highest run of each task on this page",
-}
+OTHER_SCALE = "0 is the lowest and 1 the highest run of each task on this page"
 
 
 @dataclass(frozen=True)
@@ -87,11 +83,8 @@ def _values(cell: Cell | None) -> list[float]:
 
 def _scale(report: ReportData, family: str, env: str) -> tuple[float, float] | None:
     """The scores that count as 0 and as 1; None where the scale is not defined."""
-    if family == "atari":
-        return RANDOM_HUMAN.get(game_name(env))
-    if family == "bullet":
-        reference = paper_score(env, "ppo")
-        return (0.0, reference.mean) if reference else None
+    if family != OTHER:
+        return bounds(env)
     values = [value for m in report.methods for value in _values(report.cells.get((env, m)))]
     return (min(values), max(values)) if max(values) > min(values) else (min(values), min(values) + 1.0)
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from mmrs.report.curves import curve_panels, method_legend
-from mmrs.report.data import FAMILIES, Cell, ReportData, method_label, metric_label, short
-from mmrs.report.family_stats import SCALES, FamilyStats
-from mmrs.report.reference_scores import CLAIMS, SOURCES
+from mmrs.report.data import FAMILIES, SCALES, Cell, ReportData, method_label, metric_label, short
+from mmrs.report.family_stats import OTHER_SCALE, FamilyStats
+from mmrs.report.reference_scores import CLAIMS, SOURCES, TABLES
 from mmrs.report.rendering import load_template
 from mmrs.report.tables import ScoreTable
 
@@ -28,7 +28,7 @@ def render_report(report: ReportData, tables: list[ScoreTable], stats: dict[str,
             cell_index={(cell.env, cell.method): n for n, cell in enumerate(report.cells.values())},
             stats=[_stats(FAMILIES[f], s) for f, s in stats.items() if isinstance(s, FamilyStats)],
             no_stats=[(FAMILIES[f], s) for f, s in stats.items() if isinstance(s, str)],
-            claims=CLAIMS if any(report.family(f) for f in ("atari", "bullet")) else (),
+            claims=CLAIMS if any(report.family(f) for f in TABLES) else (),
             speeds=_speeds(report),
             data={"legend": method_legend(report), "panels": curve_panels(report, stats), "cells": cells},
         )
@@ -69,7 +69,7 @@ def _stats(title: str, found: FamilyStats) -> dict[str, Any]:
     return {
         "title": title,
         "family": found.family,
-        "scale": SCALES[found.family],
+        "scale": SCALES[found.family].about if found.family in SCALES else OTHER_SCALE,
         "games": len(found.games),
         "seeds": found.seeds,
         "unfinished": found.unfinished,

@@ -6,9 +6,11 @@ says about its tables.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+
+from mmrs.envs.family import EnvFamily
+from mmrs.envs.registry import FAMILIES
 
 METHODS = ("ppo", "re3", "ride", "rnd", "mmrs")
 """Columns of both tables, in the paper's order."""
@@ -142,16 +144,44 @@ class Claim:
 # --- looking up -------------------------------------------------------------------------------------------------------
 
 
+def scored_family(env_id: str) -> tuple[str, str] | None:
+    """The family of an environment and its game's name in the published tables; None for all other environments.
+
+    The family decides: MuJoCo's Ant-v5 is not the Ant of Bullet, though their names agree.
+    """
+    for family in FAMILIES.values():
+        game = family.report.game(env_id) if family.report else None
+        if game and game in known_games(family):
+            return family.name, game
+    return None
+
+
+def known_games(family: EnvFamily) -> Collection[str]:
+    """The games of a family that a report knows: those of the paper's table, or those with a scale of their own."""
+    bounds = family.report.bounds if family.report else None
+    return TABLES.get(family.name, {}) if bounds is None else bounds
+
+
+def bounds(env_id: str) -> tuple[float, float] | None:
+    """The scores that count as 0 and as 1 in a game; None where its scale is not defined."""
+    found = scored_family(env_id)
+    if found is None:
+        return None
+    family, game = found
+    scale = FAMILIES[family].report
+    return (scale.bounds if scale and scale.bounds is not None else BOUNDS[family]).get(game)
+
+
 def game_name(env_id: str) -> str:
     """The tables' name of an environment: "ALE/Alien-v5" is "Alien", "HopperBulletEnv-v0" is "Hopper"."""
-    name = re.sub(r"^ALE/|(NoFrameskip|BulletEnv)?-v\d+$", "", env_id)
-    return name if name in ATARI or name in BULLET else env_id
+    found = scored_family(env_id)
+    return found[1] if found else env_id
 
 
 def paper_row(env_id: str) -> dict[str, PaperScore]:
     """The paper's scores in a game by method; empty where it has none."""
-    game = game_name(env_id)
-    return ATARI.get(game) or BULLET.get(game) or {}
+    family, game = scored_family(env_id) or ("", "")
+    return TABLES.get(family, {}).get(game, {})
 
 
 def paper_score(env_id: str, method: str) -> PaperScore | None:
@@ -225,6 +255,13 @@ BULLET = _paper_table(_PAPER_BULLET)
 """The paper's Table 3, ten million steps."""
 PPO = _published(_PUBLISHED_ATARI, _ATARI_SOURCES) | _published(_PUBLISHED_BULLET, _BULLET_SOURCES)
 """Published scores of plain PPO by game, then source: mean, or mean±std, as published."""
+TABLES = {"atari": ATARI, "bullet": BULLET}
+"""The paper's scores by family."""
+BOUNDS: dict[str, Mapping[str, tuple[float, float]]] = {
+    "atari": RANDOM_HUMAN,
+    "bullet": {game: (0.0, row["ppo"].mean) for game, row in BULLET.items()},
+}
+"""Scores that count as 0 and as 1, by family, then game."""
 CLAIMS = (
     Claim("Atari: MMRS has the highest score", 16, lambda: times_best(ATARI, "mmrs")),
     Claim("Atari: RE3 has the highest score", 3, lambda: times_best(ATARI, "re3")),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from copy import deepcopy
 from typing import Any
 
@@ -102,13 +101,6 @@ class IntrinsicReward(nn.Module):
     def initial_memory(self, num_envs: int, device: torch.device) -> Memory:  # noqa: ARG002
         """Memory of environments whose episodes start now."""
         return {}
-
-    @classmethod
-    def settings(cls, **options: Any) -> dict[str, Any]:
-        """Every option with its value, defaults filled in: enough to make the same reward again."""
-        parameters = inspect.signature(cls).parameters.values()
-        known = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "seed"}
-        return {**known, **options}
 
     # --- shared -----------------------------------------------------------------------------------------------------
 

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 import torch
 from gymnasium import spaces
 
 from mmrs.errors import UnsupportedSpaceError
+from mmrs.fields import FINITE
 from mmrs.functional.fairness import gain
 from mmrs.rewards.base import IntrinsicReward, Memory, Terms
-from mmrs.rewards.options import require_choice, require_finite, require_flags
+from mmrs.rewards.options import configured
 from mmrs.rewards.visits import Scope, count_visits, initial_counts
 from mmrs.rollout import Rollout
+
+
+@dataclass(frozen=True)
+class JFIConfig:
+    """Options of JFI."""
+
+    # Unstated: the paper gives no weight for the maze; above the step cost of 0.1/S the bonus of new states is so large
+    # that the agent walks the same way again.
+    lambda_g: Annotated[float, FINITE] = 0.1
+    """Weight."""
+    # Deviation: Eq. (11) reuses the learner's discount; below 1 it adds a cost that grows with J and loses to plain
+    # Q-learning from 20x20 mazes up.
+    gamma_g: Annotated[float, FINITE] = 1.0
+    """Discount inside the gain."""
+    scope: Scope = "episode"
+    """"episode": counts start at 0 in each episode (Definition 2); "lifelong": never."""
+    count_start: bool = True
+    """Whether the start state is a visit, as in Eq. (12)."""
+    # Unstated: the paper is silent on terminal states.
+    terminal_potential: Literal["literal", "zero"] = "literal"
+    """J at a terminal state is kept ("literal"), or 0, as shaping that must not change the best policy demands."""
 
 
 class JFI(IntrinsicReward):
@@ -25,43 +48,31 @@ class JFI(IntrinsicReward):
         observation_space: spaces.Space[Any],
         action_space: spaces.Space[Any],
         *,
-        lambda_g: float = 0.1,
-        gamma_g: float = 1.0,
-        scope: Scope = "episode",
-        count_start: bool = True,
-        terminal_potential: Literal["literal", "zero"] = "literal",
+        config: JFIConfig | None = None,
         seed: int = 0,
+        **options: Any,
     ) -> None:
         """Args:
         observation_space: Discrete.
         action_space: any supported space.
-        lambda_g: weight. # Unstated: the paper gives none for the maze; above the step cost of 0.1/S the bonus of
-            new states is so large that the agent walks the same way again.
-        gamma_g: discount inside the gain. # Deviation: Eq. (11) reuses the learner's discount; below 1 it adds a cost
-            that grows with J and loses to plain Q-learning from 20x20 mazes up.
-        scope: "episode": counts start at 0 in each episode (Definition 2); "lifelong": never.
-        count_start: whether the start state is a visit, as in Eq. (12).
-        terminal_potential: "literal" keeps J at a terminal state; "zero" sets it to 0, as shaping that must not change
-            the best policy demands. # Unstated: the paper is silent.
+        config: the options; None: the defaults.
         seed: unused; every reward has this argument.
+        **options: fields of `JFIConfig` to replace.
         """
         super().__init__(observation_space, action_space, seed=seed)
         require_states(self, "jfi")
-        require_finite("jfi", lambda_g=lambda_g, gamma_g=gamma_g)
-        require_choice("jfi", ("episode", "lifelong"), scope=scope)
-        require_flags("jfi", count_start=count_start)
-        require_choice("jfi", ("literal", "zero"), terminal_potential=terminal_potential)
-        self.lambda_g, self.gamma_g, self.scope = lambda_g, gamma_g, scope
-        self.count_start, self.terminal_potential = count_start, terminal_potential
+        self.config = configured("jfi", JFIConfig, config, options)
 
     def score(self, rollout: Rollout, memory: Memory) -> tuple[Terms, Memory]:
         """The weighted gain of each step."""
         before, after = rollout.map_pairs(self.observation_spec.indices)
-        visits, memory = count_visits(rollout, before, after, memory, scope=self.scope, count_start=self.count_start)
+        visits, memory = count_visits(
+            rollout, before, after, memory, scope=self.config.scope, count_start=self.config.count_start
+        )
         j_before, j_after = visits.jain_index(self.observation_spec.size)
-        if self.terminal_potential == "zero":
+        if self.config.terminal_potential == "zero":
             j_after = torch.where(rollout.terminated, 0.0, j_after)
-        return {"global": self.lambda_g * gain(j_before, j_after, self.gamma_g)}, memory  # Eq. (11)
+        return {"global": self.config.lambda_g * gain(j_before, j_after, self.config.gamma_g)}, memory  # Eq. (11)
 
     def initial_memory(self, num_envs: int, device: torch.device) -> Memory:
         """No visits."""
@@ -72,6 +83,6 @@ def require_states(reward: IntrinsicReward, name: str) -> None:
     """Refuse spaces whose states cannot be counted one by one."""
     if reward.observation_spec.kind != "discrete":
         raise UnsupportedSpaceError(
-            f"{name} counts the states of a Discrete observation space, and this one is a "
-            f"{reward.observation_spec.kind} space. Use 'mmrs', which clusters images and vectors first."
+            f"{name} counts the states of a Discrete observation space, and the observations here are "
+            f"{reward.observation_spec.kind}s. Use 'mmrs', which clusters images and vectors first."
         )

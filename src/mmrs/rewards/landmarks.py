@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -14,7 +13,8 @@ from mmrs.nets.encoders import seeded_init
 from mmrs.nets.normalization import ControllabilityNorm
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
 from mmrs.rewards.embeddings import Embedding, InverseEmbedding, RandomEmbedding, VAEEmbedding
-from mmrs.rewards.landmarks_config import resolve
+from mmrs.rewards.landmarks_config import LandmarkConfig
+from mmrs.rewards.options import configured
 from mmrs.rewards.training import (
     decay_learning_rate,
     gradient_step,
@@ -58,17 +58,19 @@ class LandmarkFairness(IntrinsicReward):
         observation_space: spaces.Space[Any],
         action_space: spaces.Space[Any],
         *,
+        config: LandmarkConfig | None = None,
         seed: int = 0,
         **options: Any,
     ) -> None:
         """Args:
         observation_space: Box or Discrete.
         action_space: any supported space.
+        config: the options; None: the defaults.
         seed: seed of weights and minibatches.
-        **options: fields of `LandmarkConfig`.
+        **options: fields of `LandmarkConfig` to replace.
         """
         super().__init__(observation_space, action_space, seed=seed)
-        self.config = config = resolve(options)
+        self.config = config = configured("landmarks", LandmarkConfig, config, options)
         dim = config.latent_dim or (16 if config.encoder == "vae" else 32)
         with seeded_init(self.generator):
             self.embedding = self._make_embedding(dim)
@@ -82,18 +84,13 @@ class LandmarkFairness(IntrinsicReward):
         self.register_buffer("remap", torch.arange(k).repeat(REMAPPED_UPDATES, 1))
         self.register_buffer("step_sq_dist", torch.zeros((), dtype=torch.float64))
 
-    @classmethod
-    def settings(cls, **options: Any) -> dict[str, Any]:
-        """Every field of `LandmarkConfig` with its value."""
-        return asdict(resolve(options))
-
     def _make_embedding(self, dim: int) -> Embedding:
         config, spec = self.config, self.observation_spec
         if config.encoder == "vae":
-            return VAEEmbedding(spec, dim, config.decoder_variance, scale=config.scale)
+            return VAEEmbedding(spec, dim, config.decoder_variance, scale=config.input_scale)
         if config.encoder == "inverse":
-            return InverseEmbedding(spec, self.action_spec, dim, scale=config.scale)
-        return RandomEmbedding(spec, dim, scale=config.scale)
+            return InverseEmbedding(spec, self.action_spec, dim, scale=config.input_scale)
+        return RandomEmbedding(spec, dim, scale=config.input_scale)
 
     # --- the reward -------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any, Literal
 
 import torch
@@ -39,6 +38,7 @@ class MMRS(IntrinsicReward):
         observation_space: spaces.Space[Any],
         action_space: spaces.Space[Any],
         *,
+        config: MMRSConfig | None = None,
         preset: str | MMRSConfig = "default",
         seed: int = 0,
         **options: Any,
@@ -46,12 +46,13 @@ class MMRS(IntrinsicReward):
         """Args:
         observation_space: Box or Discrete.
         action_space: any supported space.
+        config: the options; None: those of the preset.
         preset: name in `PRESETS`, or a custom configuration.
         seed: seed of weights, minibatches, latent noise and k-means initialization.
-        **options: fields of `MMRSConfig` that differ from the preset.
+        **options: fields of `MMRSConfig` to replace.
         """
         super().__init__(observation_space, action_space, seed=seed)
-        self.config = config = resolve(preset, options)
+        self.config = config = resolve(preset, config, options)
         image = self.observation_spec.kind == "image"
         with seeded_init(self.generator):
             self.vae = VAE(self.observation_spec, config.latent_dim or (512 if image else 256)).eval()
@@ -62,11 +63,6 @@ class MMRS(IntrinsicReward):
         self.scale = RunningScale("reward", center=True, causal=False, prior=0.0)
         self._captured_epoch = CudaGraphed(self._train_epoch, allow_tf32=True)
         self._captured_score = CudaGraphed(self._score_of_tensors)
-
-    @classmethod
-    def settings(cls, *, preset: str | MMRSConfig = "default", **options: Any) -> dict[str, Any]:
-        """Every field of `MMRSConfig` with its value."""
-        return asdict(resolve(preset, options))
 
     # --- the reward -------------------------------------------------------------------------------------------------
 

@@ -1,14 +1,15 @@
-"""Checks of reward options when the reward is made, so that a wrong value is not found a million steps later."""
+"""Options of rewards: configurations, and checks when a reward is made, not a million steps later."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import MISSING, fields, replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mmrs.errors import InputError, did_you_mean
+from mmrs.fields import check_fields
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -16,22 +17,33 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound="DataclassInstance")
 
 
-def with_options(owner: str, config: C, options: dict[str, Any]) -> C:
-    """The configuration with some fields replaced; refuses unknown names, and wrong values of choices and flags."""
-    require_known(owner, options, [field.name for field in fields(config)])
-    config = replace(config, **options)
-    for name, kind in get_type_hints(type(config)).items():
-        value = getattr(config, name)
-        if get_origin(kind) is Literal:
-            require_choice(owner, get_args(kind), **{name: value})
-        elif kind is bool:
-            require_flags(owner, **{name: value})
+def configured(owner: str, kind: type[C], config: C | None, options: dict[str, Any]) -> C:
+    """The configuration with some fields replaced, checked.
+
+    Args:
+        owner: name of the reward, for messages.
+        kind: class of the configuration. Its method `check`, if there is one, compares fields with each other.
+        config: configuration to start from; None: the defaults.
+        options: fields to replace.
+    """
+    if config is not None and not isinstance(config, kind):
+        raise InputError(f"{owner}: config is of type {type(config).__name__}, expected {kind.__name__}.")
+    known = fields(kind)
+    require_known(owner, options, [field.name for field in known])
+    needed = [f.name for f in known if f.init and f.default is MISSING and f.default_factory is MISSING]
+    missing = [name for name in needed if name not in options]
+    if config is None and missing:
+        raise InputError(f"{owner} needs the option {missing[0]!r}, which has no default.")
+    config = kind(**options) if config is None else replace(config, **options)
+    check_fields(config, owner)
+    if hasattr(config, "check"):
+        config.check()
     return config
 
 
 def require_known(owner: str, options: Iterable[str], known: Iterable[str]) -> None:
     """Refuse options that do not exist."""
-    for name in set(options) - set(known):
+    for name in sorted(set(options) - set(known)):
         raise InputError(f"{owner} has no option {name!r}. {did_you_mean(name, known)}")
 
 
@@ -47,17 +59,3 @@ def require_counts(owner: str, *, minimum: int = 1, **counts: Any) -> None:
     for name, value in counts.items():
         if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
             raise InputError(f"{owner}({name}={value!r}): expected a whole number of at least {minimum}.")
-
-
-def require_choice(owner: str, allowed: tuple[str, ...], **choices: Any) -> None:
-    """Refuse what is not one of the allowed values."""
-    for name, value in choices.items():
-        if value not in allowed:
-            raise InputError(f"{owner}({name}={value!r}): expected one of {', '.join(map(repr, allowed))}.")
-
-
-def require_flags(owner: str, **flags: Any) -> None:
-    """Refuse what is neither True nor False: any string, even "false", would count as true."""
-    for name, value in flags.items():
-        if not isinstance(value, bool):
-            raise InputError(f"{owner}({name}={value!r}): expected True or False.")

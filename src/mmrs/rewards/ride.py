@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
 
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from mmrs.fields import COUNT, FINITE, POSITIVE
 from mmrs.functional.neighbors import squared_distances
 from mmrs.nets.encoders import chunked, dense_encoder, make_encoder, seeded_init
 from mmrs.rewards.base import IntrinsicReward, Memory, Metrics, Terms
-from mmrs.rewards.options import require_counts, require_finite
+from mmrs.rewards.options import configured
 from mmrs.rewards.training import (
     TransitionBatch,
     decay_learning_rate,
@@ -31,6 +33,28 @@ QUERIES = 128
 """Steps whose counts are computed at once."""
 
 
+@dataclass(frozen=True)
+class RIDEConfig:
+    """Options of RIDE."""
+
+    latent_dim: Annotated[int, COUNT] = 128
+    """Size of the embedding."""
+    memory_size: Annotated[int, COUNT] = 512
+    """Visits of the running episode that are remembered per environment."""
+    learning_rate: Annotated[float, POSITIVE] = 1e-4
+    """Learning rate of Adam."""
+    total_updates: Annotated[int | None, COUNT] = None
+    """Updates over which the learning rate falls linearly to 0. None: constant; in `mmrs train`: those of the run."""
+    batch_size: Annotated[int, COUNT] = 256
+    """Transitions per gradient step."""
+    epochs: Annotated[int, COUNT] = 1
+    """Passes over the rollout per update."""
+    forward_weight: Annotated[float, FINITE] = 1.0
+    """Weight of the forward loss. Eq. (21) has none."""
+    inverse_weight: Annotated[float, FINITE] = 1.0
+    """Weight of the inverse loss."""
+
+
 class RIDE(IntrinsicReward):
     """``‖g(s') − g(s)‖ / √N(s')``: change of a learned embedding, divided by the root of the visits in the episode."""
 
@@ -41,43 +65,29 @@ class RIDE(IntrinsicReward):
         observation_space: spaces.Space[Any],
         action_space: spaces.Space[Any],
         *,
-        latent_dim: int = 128,
-        memory_size: int = 512,
-        learning_rate: float = 1e-4,
-        total_updates: int | None = None,
-        batch_size: int = 256,
-        epochs: int = 1,
-        forward_weight: float = 1.0,
-        inverse_weight: float = 1.0,
+        config: RIDEConfig | None = None,
         seed: int = 0,
+        **options: Any,
     ) -> None:
         """Args:
         observation_space: Box or Discrete.
         action_space: any supported space.
-        latent_dim: size of the embedding.
-        memory_size: visits of the running episode that are remembered per environment.
-        learning_rate: learning rate of Adam.
-        total_updates: updates over which the learning rate falls linearly to 0; None: constant.
-        batch_size: transitions per gradient step.
-        epochs: passes over the rollout per update.
-        forward_weight: weight of the forward loss. Eq. (21) has none.
-        inverse_weight: weight of the inverse loss.
+        config: the options; None: the defaults.
         seed: seed of weights and minibatches.
+        **options: fields of `RIDEConfig` to replace.
         """
         super().__init__(observation_space, action_space, seed=seed)
-        require_counts("ride", latent_dim=latent_dim, memory_size=memory_size, batch_size=batch_size, epochs=epochs)
-        require_finite("ride", forward_weight=forward_weight, inverse_weight=inverse_weight)
-        self.learning_rate, self.total_updates = learning_rate, total_updates
-        self.batch_size, self.epochs = batch_size, epochs
-        self.forward_weight, self.inverse_weight = forward_weight, inverse_weight
-        self.episodic = EpisodicMemory(latent_dim, memory_size)
+        self.config = config = configured("ride", RIDEConfig, config, options)
+        latent_dim = config.latent_dim
+        self.episodic = EpisodicMemory(latent_dim, config.memory_size)
         actions = self.action_spec.size
         with seeded_init(self.generator):
             self.embedding = make_encoder(self.observation_spec, latent_dim)
             self.inverse = dense_encoder(2 * latent_dim, actions)
             self.forward_model = dense_encoder(latent_dim + actions, latent_dim)
         learned: list[nn.Module] = [self.embedding, self.inverse, self.forward_model]
-        self.optimizer = make_adam((p for module in learned for p in module.parameters()), learning_rate, total_updates)
+        weights = (p for module in learned for p in module.parameters())
+        self.optimizer = make_adam(weights, config.learning_rate, config.total_updates)
 
     def score(self, rollout: Rollout, memory: Memory) -> tuple[Terms, Memory]:
         """Impact over the square root of the pseudo-count, at each true successor."""
@@ -92,14 +102,14 @@ class RIDE(IntrinsicReward):
 
     def learn(self, rollout: Rollout) -> Metrics:
         """Train embedding, inverse model and forward model together on shuffled blocks of steps."""
-        decay_learning_rate(self, self.learning_rate, self.total_updates)
+        decay_learning_rate(self, self.config.learning_rate, self.config.total_updates)
         self.episodic.update_scale(rollout, self._embed)
         losses = []
-        for _ in range(self.epochs):
-            for steps in step_blocks(rollout.valid, self.batch_size, self.generator):
+        for _ in range(self.config.epochs):
+            for steps in step_blocks(rollout.valid, self.config.batch_size, self.generator):
                 batch = TransitionBatch(rollout, steps, self._embed, self.action_spec)
                 inverse, forward = batch.inverse_loss(self.inverse), batch.forward_loss(self.forward_model)
-                gradient_step(self, self.inverse_weight * inverse + self.forward_weight * forward)
+                gradient_step(self, self.config.inverse_weight * inverse + self.config.forward_weight * forward)
                 losses.append(torch.stack([inverse.detach(), forward.detach()]))
         inverse, forward = torch.stack(losses).mean(0)
         return {"inverse_loss": inverse, "forward_loss": forward}

@@ -10,13 +10,16 @@ from typing import Any
 
 import torch
 
+from mmrs import plugins
 from mmrs.envs.base import ResumableVectorEnv
-from mmrs.envs.registry import family, make_envs
+from mmrs.envs.registry import find_family, make_envs
 from mmrs.envs.subprocess_envs import make_subproc_envs, subprocesses_available
 from mmrs.errors import InputError
+from mmrs.ppo.ppo import Loss, ppo_loss
 from mmrs.ppo.trainer import Trainer
 from mmrs.rewards import IntrinsicReward, Scaled, Weighted, make
-from mmrs.rewards.registry import settings
+from mmrs.rewards.options import require_known
+from mmrs.rewards.registry import find, settings
 from mmrs.runs.config import BonusConfig, EnvConfig, TrainConfig, check
 from mmrs.runs.threads import set_num_threads, usable_cores
 
@@ -52,7 +55,7 @@ def bonus_settings(config: TrainConfig) -> dict[str, Any]:
     """Every option of the bonus with its value: the record of a run must not depend on the defaults of a version."""
     if config.bonus.name == "none":
         return {}
-    known = settings(config.bonus.name, **bonus_options(config.bonus, total_updates(config)))
+    known = settings(config.bonus.name, bonus_options(config.bonus, total_updates(config)))
     return {name: _as_data(value) for name, value in known.items()}
 
 
@@ -64,6 +67,11 @@ def _as_data(value: Any) -> Any:
         return value
     if isinstance(value, tuple | list):
         return [_as_data(item) for item in value]
+    return qualified_name(value)
+
+
+def qualified_name(value: Any) -> str:
+    """Module and name of a function or class; for any other object, those of its class."""
     named = value if hasattr(value, "__qualname__") else type(value)
     return f"{named.__module__}.{named.__qualname__}"
 
@@ -76,7 +84,12 @@ def total_updates(config: TrainConfig) -> int:
 def bonus_options(config: BonusConfig, updates: int) -> dict[str, Any]:
     """Keyword arguments of the reward; learning rates that can decay do so over the run."""
     options = parse_options(config.options)
-    if config.name in ("landmarks", "mmrs", "ride", "rnd"):
+    if "seed" in options:
+        raise InputError(f"bonus.options has seed={options['seed']}, but the bonus takes the run's seed. Use --seed.")
+    entry = find(config.name)
+    if not entry.open:
+        require_known(config.name, options, entry.names)
+    if entry.decays:
         options.setdefault("total_updates", updates)  # Sec. 6.2: "a linearly decaying learning rate"
     return options
 
@@ -112,12 +125,15 @@ def build_envs(
         reseed_every=config.reseed_every,
         render=render,
         first_index=first_index,
+        kwargs=config.kwargs,
+        wrappers=config.wrappers,
     )
 
 
-def build_trainer(config: TrainConfig) -> Trainer:
+def build_trainer(config: TrainConfig, loss: Loss = ppo_loss) -> Trainer:
     """Environments, bonus and learner, ready to start or to be restored."""
     check(config)
+    plugins.load(config.imports)
     set_num_threads(config.threads)
     device = choose_device(config.device)
     groups = build_groups(config.env, device)
@@ -135,6 +151,7 @@ def build_trainer(config: TrainConfig) -> Trainer:
             seed=config.seed,
             device=device,
             cpu_shared=config.env.threads is not None,  # who sets it runs several trainings on one machine
+            loss=loss,
         )
     except BaseException:
         for envs in groups:
@@ -147,11 +164,11 @@ def build_groups(config: EnvConfig, device: torch.device) -> list[ResumableVecto
     in_processes, groups = _choose_groups(config, device)
     if config.num_envs % groups:
         raise InputError(f"env.groups is {groups}, expected a divisor of env.num_envs ({config.num_envs}).")
-    if groups > 1 and (config.normalize or family(config.id) == "rooms"):
-        # Running statistics and coverage depend on which environments step together; results must not.
+    # Running statistics and coverage depend on which environments step together; results must not.
+    together = "the statistics of env.normalize" if config.normalize else find_family(config.id).one_group
+    if groups > 1 and together:
         raise InputError(
-            f"env.groups is {groups}, but the statistics of env.normalize and the visit counts of room worlds need all "
-            "environments in one group. Leave env.groups out."
+            f"env.groups is {groups}, but {together} need all environments in one group. Leave env.groups out."
         )
     size = config.num_envs // groups
     each = replace(config, threads=None if config.threads is None else max(1, config.threads // groups))
@@ -164,13 +181,13 @@ def _choose_groups(config: EnvConfig, device: torch.device) -> tuple[bool, int]:
 
     On a CPU the number depends on the configuration alone: with another number, images give other rounding errors.
     """
-    atari = family(config.id) == "atari"
-    requested = atari and config.vectorization == "async"
+    several = find_family(config.id).many_groups
+    requested = several and config.vectorization == "async"
     if requested and not subprocesses_available():
         raise InputError("env.vectorization is async, but this system or process cannot start others. Leave it out.")
     if config.groups is not None:
         return requested, config.groups
-    if not atari or device.type != "cuda" or config.threads is not None or config.normalize:
+    if not several or device.type != "cuda" or config.threads is not None or config.normalize:
         return requested, 1
     # A core for each game, one for the trainer and one to spare: they poll each other all the time.
     in_processes = requested or (subprocesses_available() and usable_cores() >= config.num_envs + 2)

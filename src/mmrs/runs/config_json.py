@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from mmrs.errors import InputError, did_you_mean
 
 T = TypeVar("T")
-RESUME_MAY_DIFFER = {"root", "name", "device", "threads", "quiet", "wandb", "env.threads", "env.groups"}
+RESUME_MAY_DIFFER = {"root", "name", "device", "threads", "quiet", "wandb", "imports", "env.threads", "env.groups"}
 """Fields that may differ between two attempts at a run: its results do not depend on them."""
 
 
@@ -75,7 +75,7 @@ def _build(kind: Any, data: Any, path: str) -> Any:
         return data if data in arguments else _refuse(path, data, f"one of {', '.join(map(repr, arguments))}")
     if origin is tuple:
         return _build_tuple(arguments, data, path)
-    return _build_scalar(kind, data, path)
+    return _build_scalar(origin or kind, data, path)
 
 
 def _build_dataclass(kind: Any, data: Any, path: str) -> Any:
@@ -116,6 +116,8 @@ def _build_scalar(kind: Any, data: Any, path: str) -> Any:
         return None if data is None else _refuse(path, data, "null")
     if kind is Path:
         return Path(data) if isinstance(data, str) else _refuse(path, data, "a path")
+    if kind is dict:  # with keys of text, as JSON has them
+        return dict(data) if isinstance(data, dict) else _refuse(path, data, "an object")
     if kind is float and type(data) is int:
         return float(data)
     if kind in (bool, int, float, str):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import IO, Any, Self, cast
 
@@ -15,10 +17,50 @@ from rich.table import Table
 from rich.text import Text
 
 
+class NotebookView:
+    """A cell's output that is drawn anew, as `rich.live.Live` does in a terminal; needs no widgets."""
+
+    def __init__(self, draw: Callable[[], RenderableType], seconds: float) -> None:
+        """Args:
+        draw: returns what to show.
+        seconds: time between two drawings.
+        """
+        self._draw, self._seconds = draw, seconds
+        self._drawn = time.monotonic()
+        self._handle: Any = None
+
+    def start(self) -> None:
+        """Show it under the cell."""
+        from IPython.display import display  # noqa: PLC0415  a notebook has it
+
+        self._handle = display(self._content(), raw=True, display_id=True)
+
+    def refresh(self) -> None:
+        """Draw it anew if it is time."""
+        if time.monotonic() - self._drawn >= self._seconds:
+            self.stop()
+
+    def stop(self) -> None:
+        """Draw the last state."""
+        self._drawn = time.monotonic()
+        self._handle.update(self._content(), raw=True)
+
+    def _content(self) -> dict[str, str]:
+        console = Console(file=io.StringIO(), record=True, width=100, force_jupyter=False)
+        console.print(self._draw())
+        text = console.export_text(clear=False)
+        return {
+            "text/plain": text,
+            "text/html": console.export_html(inline_styles=True, code_format="<pre>{code}</pre>"),
+        }
+
+
 class LiveView:
     """Shows what `draw` returns, redrawn a few times per second; a context manager. Needs a terminal to be visible."""
 
     redraws_per_second = 4.0
+    in_notebooks = False
+    """Whether to redraw in a notebook's cell too. Then each change calls `NotebookView.refresh`."""
 
     def __init__(self, console: Console | None, quiet: bool) -> None:
         """Args:
@@ -26,7 +68,7 @@ class LiveView:
         quiet: show nothing.
         """
         self.console, self.quiet = console or resilient_console(), quiet
-        self._live: Live | None = None
+        self._live: Live | NotebookView | None = None
         self._announced = ""
         self._closing_lines: list[str] = []
 
@@ -59,9 +101,12 @@ class LiveView:
         return Group(Text(self._announced, style="bold"), self.draw()) if self._announced else self.draw()
 
     def __enter__(self) -> Self:
-        if not self.quiet and self.console.is_terminal:
-            rate = self.redraws_per_second
+        rate = self.redraws_per_second
+        if self.in_notebooks and not self.quiet and self.console.is_jupyter:
+            self._live = NotebookView(self._view, 1 / rate)
+        elif not self.quiet and self.console.is_terminal:
             self._live = Live(get_renderable=self._view, console=self.console, refresh_per_second=rate)
+        if self._live:
             self._live.start()
         return self
 

@@ -92,6 +92,18 @@ class Evaluation:
     cut: int
     """Games that reached the step limit."""
 
+    def __str__(self) -> str:
+        how = "likeliest actions" if self.deterministic else "sampled actions"
+        lines = [f"step {self.step}, {self.episodes} game{'s' * (self.episodes > 1)}, {how}"]
+        # Without lives the two are the same, and printing both would only raise questions.
+        lives = self.one_life if self.one_life != self.full_game else None
+        for title, summary in (("full game", self.full_game), ("one life", lives)):
+            if summary:
+                lines.append(f"  return{f' ({title})' if lives else ''}: {summary}")
+        if self.cut:
+            lines.append(f"  {self.cut} games were cut at the step limit; their returns so far count.")
+        return "\n".join(lines)
+
 
 @dataclass
 class EpisodeStats:
@@ -127,7 +139,7 @@ def evaluate(config: EvalConfig, console: Console | None = None) -> Evaluation:
         stats.cut,
     )
     _write(run, config.out, asdict(result))
-    _show(result, console or Console())
+    (console or Console()).print(str(result), highlight=False, markup=False, soft_wrap=True)
     return result
 
 
@@ -208,16 +220,3 @@ def evaluations(path: Path) -> Iterator[dict[str, Any]]:
 def _write(run: RunFolder, out: Path | None, result: dict[str, Any]) -> None:
     path = out or run.evaluation
     run.write_json(path, {"evaluations": [*evaluations(path), result]})
-
-
-def _show(result: Evaluation, console: Console) -> None:
-    how = "likeliest actions" if result.deterministic else "sampled actions"
-    lines = [f"step {result.step}, {result.episodes} game{'s' * (result.episodes > 1)}, {how}"]
-    # Without lives the two are the same, and printing both would only raise questions.
-    lives = result.one_life if result.one_life != result.full_game else None
-    for title, summary in (("full game", result.full_game), ("one life", lives)):
-        if summary:
-            lines.append(f"  return ({title}): {summary}")
-    if result.cut:
-        lines.append(f"  {result.cut} games were cut at the step limit; their returns so far count.")
-    console.print("\n".join(lines), highlight=False, soft_wrap=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import tempfile
 import warnings
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from gymnasium import spaces
 from rich.console import Console
 from torch import Tensor, nn
 
+from mmrs import __version__
 from mmrs.errors import InputError, MissingExtraError, StorageError
 from mmrs.ppo.policy import Policy
 from mmrs.runs.config import TrainConfig
@@ -30,6 +32,8 @@ TOLERANCE = 1e-5
 BATCHES = (1, 2, 7)
 """Batch sizes that are checked: the file takes any."""
 _NAMES = ("parameters", "value", "action")
+_ENV_OPTIONS = ("sticky", "obs_type", "reward_clip", "normalize", "kwargs", "wrappers")
+"""Options of the environments that a user of the file has to know."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,8 @@ def export(config: ExportConfig, console: Console | None = None) -> Path:
     if not config.onnx:
         raise InputError("nothing to export: ONNX is the only format so far. Leave --onnx on.")
     run = RunFolder.open(config.run)
-    with closing(one_env(run.read_config(TrainConfig).env)) as envs:
+    trained = run.read_config(TrainConfig)
+    with closing(one_env(trained.env)) as envs:
         policy, _, step = load_policy(run, envs)
         batches = [observations(envs.observation_space, size) for size in BATCHES]
     path = config.out or run.path / "policy.onnx"
@@ -102,7 +107,7 @@ def export(config: ExportConfig, console: Console | None = None) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror or error}.") from error
-    write_atomic(path, model, durable=True)
+    write_atomic(path, with_metadata(model, metadata(policy, trained, step)), durable=True)
     text = f"policy of step {step}: {path} (within {worst:.1g} of torch, any batch size)"
     (console or Console()).print(text, highlight=False, soft_wrap=True)
     return path
@@ -130,6 +135,40 @@ def to_onnx(module: nn.Module, example: Tensor) -> bytes:
             verbose=False,
         )
         return file.read_bytes()
+
+
+def metadata(policy: Policy, trained: TrainConfig, step: int) -> dict[str, str]:
+    """What a user of the file has to know about its inputs and outputs, by key."""
+    observation, action = policy.observation, policy.action
+    parameters = "means of a Gaussian; its log standard deviations are " + str(policy.network.log_std.tolist())
+    if action.nvec:
+        parameters = f"logits of one categorical distribution per action, with {list(action.nvec)} choices"
+    scaled = "standardized inside the file" if policy.normalizer else "used as they are"
+    options = {name: value for name, value in asdict(trained.env).items() if name in _ENV_OPTIONS}
+    return {
+        "environment": trained.env.id,
+        "environment_options": json.dumps(options),
+        "obs": f"{observation.kind} {list(observation.shape)}, as the environment gives it after its wrappers: images "
+        f"gray and stacked, values {scaled}",
+        "action": "the likeliest action, as the environment takes it; Box actions are clipped to their bounds",
+        "parameters": parameters,
+        "value": "value of the state; with two heads, that of the reward first and that of the bonus second",
+        "bonus": trained.bonus.name,
+        "step": str(step),
+        "mmrs_version": __version__,
+    }
+
+
+def with_metadata(model: bytes, entries: dict[str, str]) -> bytes:
+    """The ONNX file with these entries as its `metadata_props`."""
+    try:
+        import onnx  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError("onnx", "onnx") from error
+    proto = onnx.load_model_from_string(model)
+    onnx.helper.set_model_props(proto, entries)
+    content: bytes = proto.SerializeToString()
+    return content
 
 
 def difference(model: bytes, policy: Policy, batches: list[Any]) -> float:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mmrs import plugins
 from mmrs.errors import InputError, RunBusyError, StorageError, did_you_mean
 from mmrs.runs.config_json import from_json, to_json
-from mmrs.runs.upgrade import SCHEMA, upgrade_config, upgrade_settings
+from mmrs.runs.upgrade import SCHEMA, fill_added, upgrade_config, upgrade_settings
 from mmrs.storage.files import hold_lock, read_regular, release_lock, write_atomic
 
 T = TypeVar("T")
@@ -120,15 +121,37 @@ class RunFolder:
         """File of the results of `mmrs eval`."""
         return self.path / "evaluation.json"
 
-    def write_config(self, config: Any, bonus: dict[str, Any] | None = None) -> None:
-        """Save a configuration (a frozen dataclass), once, with every option of its bonus."""
+    def write_config(self, config: Any, bonus: dict[str, Any] | None = None, loss: str | None = None) -> None:
+        """Save a configuration (a frozen dataclass), once, with every option of its bonus.
+
+        Args:
+            config: the configuration.
+            bonus: every option of the bonus.
+            loss: name of a loss that replaces PPO's.
+        """
         if self.config.exists():
             raise InputError(f"{self.config} exists already: the configuration of a run does not change.")
-        self.write_json(self.config, {"schema": SCHEMA, "config": to_json(config), "bonus": to_json(bonus or {})})
+        self._write_config(config, bonus, {} if loss is None else {"loss": loss})
+
+    def extend(self, config: Any, bonus: dict[str, Any]) -> None:
+        """Replace the configuration by that of a longer run, with a list of the lengths it had; the rest stays."""
+        saved = self._read()
+        rest = {name: value for name, value in saved.items() if name not in ("schema", "config", "bonus")}
+        lengths = [*rest.get("extended", []), saved["config"]["steps"]]
+        self._write_config(config, bonus, rest | {"extended": lengths})
+
+    def _write_config(self, config: Any, bonus: dict[str, Any] | None, rest: dict[str, Any]) -> None:
+        data = {"schema": SCHEMA, "config": to_json(config), "bonus": to_json(bonus or {}), **rest}
+        self.write_json(self.config, data)
 
     def read_config(self, kind: type[T]) -> T:
-        """The configuration of the run, every key checked against `kind`; names of earlier versions are upgraded."""
-        return from_json(kind, self._read()["config"], f"{self.config}: config")
+        """The configuration of the run, every key checked against `kind`; names of earlier versions are upgraded.
+
+        The user's modules that the run imports are imported here too.
+        """
+        config = from_json(kind, self._read()["config"], f"{self.config}: config")
+        plugins.load(getattr(config, "imports", ()))
+        return config
 
     def read_bonus(self) -> dict[str, Any]:
         """Every option of the run's bonus, defaults included."""
@@ -136,22 +159,30 @@ class RunFolder:
         bonus = data.get("bonus", {})
         if not isinstance(bonus, dict):
             raise StorageError(f"{self.config}: bonus is {bonus!r}, expected an object.")
-        return bonus if data["schema"] > 1 else upgrade_settings(data["config"]["bonus"]["name"], bonus)
+        return upgrade_settings(data["config"]["bonus"]["name"], bonus) if bonus else {}
+
+    def read_loss(self) -> str | None:
+        """Name of the loss that replaces PPO's; None: there is none."""
+        loss = self._read().get("loss")
+        if loss is not None and not isinstance(loss, str):
+            raise StorageError(f"{self.config}: loss is {loss!r}, expected a name.")
+        return loss
 
     def _read(self) -> dict[str, Any]:
         try:
             data = json.loads(read_regular(self.config, _CONFIG_LIMIT))
         except (ValueError, RecursionError) as error:
             raise StorageError(f"{self.config} is not valid JSON ({error}).") from error
-        if not isinstance(data, dict) or data.keys() - {"bonus"} != {"schema", "config"}:
+        if not isinstance(data, dict) or data.keys() - {"bonus", "loss", "extended"} != {"schema", "config"}:
             raise StorageError(f"{self.config} is not the configuration of a run.")
         if data["schema"] not in range(1, SCHEMA + 1):
             raise StorageError(
                 f"{self.config} has the schema {data['schema']!r}, but this version of mmrs reads 1 to {SCHEMA}. "
                 "Use the version that wrote it."
             )
-        if data["schema"] == 1 and isinstance(data["config"], dict):
-            data["config"] = upgrade_config(data["config"])
+        if isinstance(data["config"], dict):
+            upgrade = upgrade_config if data["schema"] == 1 else fill_added
+            data["config"] = upgrade(data["config"])
         return data
 
     def write_json(self, path: Path, data: Any) -> None:

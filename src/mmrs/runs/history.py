@@ -16,7 +16,7 @@ from typing import Any
 
 import mmrs
 from mmrs.errors import StorageError
-from mmrs.runs.metrics_log import parse_row
+from mmrs.runs.metrics_log import last_row, parse_row
 from mmrs.storage.files import read_regular, write_atomic
 
 ATTEMPTS, FINISHED, ERROR = "attempts.jsonl", "finished.json", "error.txt"
@@ -36,6 +36,16 @@ def mark_finished(folder: Path, step: int) -> None:
         (folder / ERROR).unlink(missing_ok=True)
     except OSError as error:
         raise StorageError(f"cannot remove {folder / ERROR}: {error.strerror or error}.") from error
+
+
+def mark_extended(folder: Path, old: int, new: int) -> None:
+    """Record that a run gets longer, and that it is not finished any more."""
+    facts = {"steps_before": old, "steps": new, "schedules": f"they decay towards step {new} from here on"}
+    log_event(folder, "extended", int(last_row(folder / "metrics.jsonl").get("step", 0)), **facts)
+    try:
+        (folder / FINISHED).unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(f"cannot remove {folder / FINISHED}: {error.strerror or error}.") from error
 
 
 @contextlib.contextmanager

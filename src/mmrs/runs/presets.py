@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from mmrs.envs.gym_envs import has_image_obs
-from mmrs.envs.registry import family
+from mmrs.envs.registry import find_family
 from mmrs.errors import InputError, did_you_mean
 from mmrs.ppo.ppo import PPOConfig
-from mmrs.rewards import REWARDS
+from mmrs.rewards.registry import find, reward_names
 from mmrs.runs.config import BonusConfig, EnvConfig, TrainConfig
 
 ATARI = TrainConfig(
@@ -49,21 +51,33 @@ PRESETS = {"rooms": ROOMS, "atari": ATARI, "bullet": BULLET, "vector": VECTOR, "
 # Every preset that `mmrs list` shows; paper-literal once per form.
 ALL_PRESETS = PRESETS | {f"paper-literal ({kind.title()})": config for kind, config in PAPER_LITERAL.items()}
 
-# For bonuses without weights of their own: small and centered. A positive bonus rewards staying alive, and centering
-# was worth more than any other choice for them.
-_CENTERED = BonusConfig(weight=0.03, scale="reward", center=True)
-
 
 def default_bonus(name: str) -> BonusConfig:
     """The bonus of this name with its default weight and scale."""
-    if name == "none" or name in ("mmrs", "jfi") or name not in REWARDS:
+    if name not in reward_names():  # "none", or a mistake that is refused where the reward is made
         return BonusConfig(name)
-    return replace(_CENTERED, name=name)
+    entry = find(name)
+    return BonusConfig(name, weight=entry.weight, scale=entry.scale, center=entry.center)
 
 
-def default_config(env: str | None = None, bonus: str | None = None, preset: str | None = None) -> TrainConfig:
-    """The default configuration for an environment, a bonus and a preset."""
-    config = _paper_literal(env) if preset == "paper-literal" else _preset(env, preset)
+def default_config(
+    env: str | None = None,
+    bonus: str | None = None,
+    preset: str | None = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    wrappers: Sequence[str] = (),
+) -> TrainConfig:
+    """The default configuration for an environment, a bonus and a preset.
+
+    Args:
+        env: id of the environment.
+        bonus: name of a reward, or "none".
+        preset: name of a preset; None: that of the environment.
+        kwargs: arguments of the environment's constructor, on which its observations may depend.
+        wrappers: wrappers of the environment, in the same way.
+    """
+    config = _paper_literal(env) if preset == "paper-literal" else _preset(env, preset, kwargs, wrappers)
     if env:
         config = replace(config, env=replace(config.env, id=env))
     if bonus and bonus != config.bonus.name:
@@ -71,12 +85,15 @@ def default_config(env: str | None = None, bonus: str | None = None, preset: str
     return config
 
 
-def _preset(env: str | None, name: str | None) -> TrainConfig:
+def _preset(
+    env: str | None, name: str | None, kwargs: Mapping[str, Any] | None, wrappers: Sequence[str]
+) -> TrainConfig:
     """The preset of this name; without a name, that of the environment's family."""
-    if name is None:
-        name = family(env) if env else "rooms"
-        if env and name == "gymnasium":
-            name = "images" if has_image_obs(env) else "vector"
+    if name is None and env:
+        found = find_family(env)
+        images = found.image_preset and has_image_obs(env, kwargs, wrappers)
+        name = found.image_preset if images else found.preset
+    name = name or "rooms"
     if name not in PRESETS:
         raise InputError(f"there is no preset {name!r}. {did_you_mean(name, (*PRESETS, 'paper-literal'))}")
     return PRESETS[name]
@@ -84,7 +101,7 @@ def _preset(env: str | None, name: str | None) -> TrainConfig:
 
 def _paper_literal(env: str | None) -> TrainConfig:
     """The values printed in the paper for the environment's family; those for Atari without an environment."""
-    kind = family(env) if env else "atari"
+    kind = find_family(env).preset if env else "atari"
     if kind not in PAPER_LITERAL:
         raise InputError(
             f"the preset paper-literal has what the paper prints for Atari and Bullet games, and {env} is neither. "

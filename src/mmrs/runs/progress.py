@@ -15,12 +15,14 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from mmrs.runs.console import LiveView
+from mmrs.runs.console import LiveView, NotebookView
 
 LINE_EVERY = 5.0
 """Seconds between plain lines."""
 SUCCESS = "env/success"
 """Metric: share of the last episodes that the environment reports as a success."""
+RETURNS = ("episode_return", "game_return")
+"""Metrics: returns of lives and of whole games, the same number where there are no lives."""
 SMOOTHING = 0.1
 """Weight of the newest update in the speed that is shown."""
 
@@ -54,6 +56,8 @@ class Progress:
 class Display(LiveView):
     """Shows the progress of one or several runs; use as a context manager."""
 
+    in_notebooks = True
+
     def __init__(
         self,
         runs: Mapping[str, int],
@@ -72,16 +76,20 @@ class Display(LiveView):
         self.runs = {name: Progress(name, total) for name, total in runs.items()}
         self.clock = clock
         self._printed = dict.fromkeys(self.runs, -LINE_EVERY)
+        self._printed_step = dict.fromkeys(self.runs, 0)
         self._updated: dict[str, float] = {}
 
     def update(self, name: str, row: Mapping[str, Any]) -> None:
         """Show a row of metrics of a run."""
         self._updated[name] = self.clock()  # first: a signal handler may call `update_left` at any moment
         self.runs[name].take(row)
+        if isinstance(self._live, NotebookView):
+            self._live.refresh()
         if self._live:
-            return  # drawn by Live, a few times a second
+            return  # drawn a few times a second
         if not self.quiet and self.clock() - self._printed[name] >= LINE_EVERY:
             self._printed[name] = self.clock()
+            self._printed_step[name] = self.runs[name].step
             self.print_line(plain_line(self.runs[name]))
 
     def update_left(self, name: str) -> float | None:
@@ -97,6 +105,8 @@ class Display(LiveView):
             status: one word for the table: "done", "stopped".
             sentence: printed once, below the table on a terminal, so that it can be copied.
         """
+        if not self.quiet and not self._live and self.runs[name].step != self._printed_step[name]:
+            self.print_line(plain_line(self.runs[name]))  # so that a log has the final score
         self.runs[name].status = status
         if not self.quiet and (sentence or not self._live):
             self.print_below(f"{name}: {sentence or status}")
@@ -114,9 +124,11 @@ def overview(runs: list[Progress]) -> Table:
     table.add_column("progress", width=10)
     # Environments that report success have no lives, and success says more than their return.
     succeeds = any(SUCCESS in run.row for run in runs)
+    returns = ("game_return",) if succeeds or not any(has_lives(run.row) for run in runs) else RETURNS
     # Two lines per title, so that no value is cut at 80 columns.
-    first = "\nsuccess" if succeeds else "return\none life"
-    for title in ("\nsteps", "\nleft", "\nsteps/s", first, "return\nfull game", "bonus in\nadvantage"):
+    titles = ["\nreturn"] if len(returns) == 1 else ["return\none life", "return\nfull game"]
+    scores = ["\nsuccess", *titles] if succeeds else titles
+    for title in ("\nsteps", "\nleft", "\nsteps/s", *scores, "bonus in\nadvantage"):
         table.add_column(title, justify="right", no_wrap=True)
     for run in runs:
         table.add_row(
@@ -125,11 +137,17 @@ def overview(runs: list[Progress]) -> Table:
             f"{short_count(run.step)}/{short_count(run.total)}",
             run.status or duration(run.seconds_left),
             f"{run.speed:,.0f}" if run.speed else "–",
-            _percent(run.row.get(SUCCESS)) if succeeds else _number(run.row.get("episode_return")),
-            _number(run.row.get("game_return")),
+            *([_percent(run.row.get(SUCCESS))] if succeeds else []),
+            *(_number(run.row.get(name)) for name in returns),
             _percent(run.row.get("bonus_advantage_share")),
         )
     return table
+
+
+def has_lives(row: Mapping[str, Any]) -> bool:
+    """Whether lives and games differ so far, as in Atari games."""
+    life, game = (row.get(name) for name in RETURNS)
+    return life is not None and life != game
 
 
 def reward_table(run: Progress) -> Table:
@@ -158,9 +176,8 @@ def plain_line(run: Progress) -> str:
         f"{run.speed:,.0f}/s",
         f"{duration(run.seconds_left)} left",
     ]
-    for title, key in (("one-life return", "episode_return"), ("full-game return", "game_return")):
-        if key in run.row:
-            parts.append(f"{title} {_number(run.row[key])}")
+    titles = ("one-life return", "full-game return") if has_lives(run.row) else ("", "return")
+    parts += [f"{t} {_number(run.row[key])}" for t, key in zip(titles, RETURNS, strict=True) if t and key in run.row]
     if SUCCESS in run.row:
         parts.append(f"success {_percent(run.row[SUCCESS])}")
     shares = [f"{name} {_percent(run.row[f'reward/{name}_share'])}" for name in reward_terms(run.row)]

@@ -124,7 +124,7 @@ def _config(path: Path) -> dict[str, Any]:
         _ = data["env"]["id"], data["bonus"]["name"], int(data["seed"]), int(data["steps"])
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise StorageError(f"{path} is not the configuration of a run.") from error
-    return dict(data)
+    return {**data, **{name: content[name] for name in ("loss", "extended") if name in content}}
 
 
 def _columns(path: Path) -> tuple[dict[str, Column], int, int]:

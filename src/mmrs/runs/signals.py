@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -61,6 +61,15 @@ class StopSignals:
             signal.signal(number, handler)
         self._before.clear()
 
+    @contextlib.contextmanager
+    def released(self) -> Iterator[None]:
+        """Give the signals back for a while: in code of the caller, Ctrl-C interrupts at once."""
+        self.__exit__(None, None, None)
+        try:
+            yield
+        finally:
+            self.__enter__()
+
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         received = signal.Signals(number)
         if received != signal.SIGHUP:  # not counted: the shell and the kernel each send one for one closed terminal
@@ -91,6 +100,8 @@ def _write(text: str) -> None:
             os.write(sys.__stderr__.fileno(), text.encode())
 
 
-def resume_hint(run: os.PathLike[str] | str, step: int) -> str:
-    """The message for a run that stopped before its end."""
-    return f"Stopped and saved at step {step}. Continue with: mmrs train --resume {os.fspath(run)}"
+def resume_hint(run: os.PathLike[str] | str, step: int, loss: str | None = None) -> str:
+    """The message for a run that stopped before its end; one with a loss of its own continues in Python."""
+    path = os.fspath(run)
+    how = f"mmrs.resume({path!r}, loss={loss.rpartition('.')[2]})" if loss else f"mmrs train --resume {path}"
+    return f"Stopped and saved at step {step}. Continue with: {how}"

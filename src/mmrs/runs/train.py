@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from mmrs import plugins
 from mmrs.errors import InputError, MissingExtraError, MmrsError, TrainingError, ensure_period
-from mmrs.ppo.trainer import Trainer
-from mmrs.runs.build import bonus_settings, build_trainer
+from mmrs.ppo.ppo import Loss, ppo_loss
+from mmrs.ppo.trainer import Row, Trainer
+from mmrs.runs.build import bonus_settings, build_trainer, qualified_name
 from mmrs.runs.config import TrainConfig, check
 from mmrs.runs.config_json import require_same, require_same_bonus, to_json
 from mmrs.runs.console import resilient_console
 from mmrs.runs.folder import RunFolder, slug
-from mmrs.runs.history import is_finished, record_attempt
+from mmrs.runs.history import is_finished, mark_extended, record_attempt
 from mmrs.runs.load import fitting, load_checkpoint
 from mmrs.runs.loggers import JsonlLogger, MetricsLogger, TensorBoardLogger, WandbLogger, require_wandb
 from mmrs.runs.metrics_log import MetricsFile, Position
@@ -23,25 +29,94 @@ from mmrs.runs.upgrade import SCHEMA
 from mmrs.storage import checkpoint as store
 
 
+@dataclass(frozen=True)
+class Hooks:
+    """What a Python program adds to a run."""
+
+    loss: Loss | None = None
+    """Loss of a minibatch; None: that of PPO."""
+    callbacks: tuple[Callable[[Row], object], ...] = ()
+    """Called with each row; training saves and stops when one of them returns True."""
+    release_signals: bool = False
+    """Handle Ctrl-C as usual while the caller has a row, and save and stop on it only during an update."""
+
+
+NO_HOOKS = Hooks()
+Rows = Generator[Any, None, int]
+"""Yields the folder of a run, then its rows; returns the exit code: 0, or that of the signal that stopped it."""
+
+
 def train(config: TrainConfig) -> tuple[RunFolder, int]:
     """Start a run; returns its folder and the exit code (0, or that of the signal that stopped it)."""
+    rows = start_rows(config)
+    return next(rows), _drain(rows)
+
+
+def resume(path: Path, *, quiet: bool = False, steps: int | None = None) -> tuple[RunFolder, int]:
+    """Continue a run from its last good checkpoint.
+
+    Args:
+        path: folder of the run.
+        quiet: show no progress.
+        steps: new number of steps of the whole run. None: a finished run is left as it is.
+    """
+    rows = resume_rows(path, steps=steps, quiet=quiet)
+    return next(rows), _drain(rows)
+
+
+def start_rows(config: TrainConfig, hooks: Hooks = NO_HOOKS) -> Rows:
+    """Start a run; closing the generator saves and stops it."""
     _check(config)
-    trainer = build_trainer(config)  # first: a misspelled name must not leave an empty folder behind
-    try:
+    # First: a misspelled name must not leave an empty folder behind.
+    trainer = build_trainer(config, hooks.loss or ppo_loss)
+    with contextlib.ExitStack() as unstarted:
+        unstarted.callback(trainer.collector.close)
         run = RunFolder.create(config.root, config.name or default_name(config))
-        run.write_config(config, bonus_settings(config))
-    except BaseException:
-        trainer.collector.close()
-        raise
-    with run.exclusive():
-        return run, _train(run, config, trainer, None)
+        run.write_config(config, bonus_settings(config), hooks.loss and qualified_name(hooks.loss))
+        with run.exclusive():
+            yield run
+            unstarted.pop_all()  # from here on, `_rows` closes the environments
+            return (yield from _rows(run, config, trainer, None, hooks=hooks))
 
 
-def resume(path: Path, *, quiet: bool = False) -> tuple[RunFolder, int]:
-    """Continue a run from its last good checkpoint; a finished run is left as it is."""
+def resume_rows(path: Path, *, steps: int | None = None, quiet: bool = False, hooks: Hooks = NO_HOOKS) -> Rows:
+    """Continue a run from its last good checkpoint; closing the generator saves and stops it."""
     run = RunFolder.open(path)
     with run.exclusive():
-        return run, continue_run(run, quiet=quiet)
+        if steps is not None or not is_finished(run.path):
+            _require_loss(run, hooks.loss)
+        if steps is not None:
+            _extend(run, steps)
+        yield run
+        return (yield from _continue(run, quiet=quiet, hooks=hooks))
+
+
+def _extend(run: RunFolder, steps: int) -> None:
+    """Make a run longer. Schedules count from the start of the run and end at its new end."""
+    config = run.read_config(TrainConfig)
+    if steps == config.steps:
+        return
+    if steps < config.steps:
+        raise InputError(f"the run has {config.steps} steps and can only be made longer: steps is {steps}.")
+    longer = replace(config, steps=steps)
+    check(longer)
+    require_same_bonus(run.read_bonus(), bonus_settings(config), run.path)
+    # The event first, the configuration last: a run that is killed in between is as long as before.
+    mark_extended(run.path, config.steps, steps)
+    run.extend(longer, bonus_settings(longer))
+
+
+def _require_loss(run: RunFolder, loss: Loss | None) -> None:
+    """Refuse to continue a run with another loss than it had."""
+    saved, now = run.read_loss(), loss and qualified_name(loss)
+    if saved == now:
+        return
+    if saved is None:
+        raise InputError(f"{run.path} was trained with PPO's own loss and cannot go on with {now}. Leave loss out.")
+    raise InputError(
+        f"{run.path} was trained with a loss of its own, {saved}, and {now or 'there is none'} here. Only Python can "
+        f"pass it: mmrs.resume({str(run.path)!r}, loss={saved.rpartition('.')[2]})"
+    )
 
 
 def run_to_completion(config: TrainConfig, *, command: str | None = None) -> int:
@@ -69,10 +144,24 @@ def run_to_completion(config: TrainConfig, *, command: str | None = None) -> int
 
 def continue_run(run: RunFolder, *, quiet: bool = False, command: str | None = None) -> int:
     """Continue from the last good checkpoint, or from the start where there is none; the caller has locked the run."""
+    _require_loss(run, None)
+    return _drain(_continue(run, quiet=quiet, command=command))
+
+
+def _drain(rows: Rows) -> int:
+    """Train to the end; returns the exit code."""
+    while True:
+        try:
+            next(rows)
+        except StopIteration as end:
+            return int(end.value)
+
+
+def _continue(run: RunFolder, *, quiet: bool, command: str | None = None, hooks: Hooks = NO_HOOKS) -> Rows:
     config = run.read_config(TrainConfig)
     if not is_finished(run.path):
         require_same_bonus(run.read_bonus(), bonus_settings(config), run.path)
-    trainer = build_trainer(config)
+    trainer = build_trainer(config, hooks.loss or ppo_loss)
     position = Position(0, 0)
     try:
         if store.checkpoints(run.checkpoints):
@@ -83,12 +172,13 @@ def continue_run(run: RunFolder, *, quiet: bool = False, command: str | None = N
     except BaseException:
         trainer.collector.close()
         raise
-    return _train(run, config, trainer, position, quiet=quiet, command=command)
+    return (yield from _rows(run, config, trainer, position, quiet=quiet, command=command, hooks=hooks))
 
 
 def _check(config: TrainConfig) -> None:
     """Refuse what is known to fail before the folder is made: the next try with the same name needs a free one."""
     check(config)
+    plugins.load(config.imports)
     if config.wandb:
         require_wandb()
 
@@ -98,15 +188,19 @@ def default_name(config: TrainConfig) -> str:
     return slug(config.env.id, config.bonus.name, str(config.seed))
 
 
-def _train(
+def _rows(
     run: RunFolder,
     config: TrainConfig,
     trainer: Trainer,
     position: Position | None,
     quiet: bool = False,
     command: str | None = None,
-) -> int:
-    """Train, log each row, save when a checkpoint is due, stop when a signal came."""
+    hooks: Hooks = NO_HOOKS,
+) -> Rows:
+    """Train, log and yield each row, save when a checkpoint is due, stop when a signal, a callback or the caller asks.
+
+    It saves after the caller had the row.
+    """
     quiet = quiet or config.quiet
     with contextlib.ExitStack() as stack:
         display = Display({run.name: config.steps}, quiet=quiet)
@@ -126,20 +220,33 @@ def _train(
                 for logger in loggers:
                     logger.write(row, row["step"])
                 display.update(run.name, row)
+                asked = _asks_to_stop(hooks, row)
+                try:
+                    with stop.released() if hooks.release_signals else contextlib.nullcontext():
+                        yield row
+                except GeneratorExit:  # the caller's loop has ended
+                    asked = True
                 last = trainer.updates == trainer.total_updates
-                due = stop.requested or last or trainer.updates % config.checkpoint_every == 0
+                due = asked or stop.requested or last or trainer.updates % config.checkpoint_every == 0
                 if due:
                     save()
-                if due and stop.requested:  # a signal that came after `due` was set waits for the next update
+                if due and (asked or stop.requested):  # a signal after `due` was set waits for the next update
                     break
         except MmrsError as error:
             raise TrainingError(f"{ensure_period(error)} {_last_good(run)}") from error
         if trainer.updates < trainer.total_updates:
-            display.set_status(run.name, "stopped", resume_hint(run.path, _step(trainer)))
+            loss = hooks.loss and qualified_name(hooks.loss)
+            display.set_status(run.name, "stopped", resume_hint(run.path, _step(trainer), loss))
         else:
             finish()
             display.set_status(run.name, "done", f"done: {run.path}")
     return stop.exit_code
+
+
+def _asks_to_stop(hooks: Hooks, row: Row) -> bool:
+    """Call every callback. Only True stops: some functions return a number by the way."""
+    answers = [callback(row) for callback in hooks.callbacks]
+    return any(isinstance(answer, bool | np.bool_) and bool(answer) for answer in answers)
 
 
 def _step(trainer: Trainer) -> int:

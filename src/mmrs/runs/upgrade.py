@@ -1,11 +1,12 @@
 """Reading runs of earlier versions: tables of what was renamed since, by the schema that a run was written with.
 
-`config.json` says its schema; it is upgraded when read and never rewritten. A checkpoint says its own, since a run that
-was begun with one version may have been continued with another. A checkpoint without one has schema 1.
+`config.json` says its schema; it is upgraded when read, and rewritten only for a longer run. A checkpoint says its own,
+since a run that was begun with one version may have been continued with another. A checkpoint without one has schema 1.
 """
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 SCHEMA = 2
@@ -17,11 +18,16 @@ FIELDS = {
     "ppo": {"normalise_advantages": "normalize_advantages"},
 }
 """Fields of the configuration, by section."""
-ADDED = {"ppo": {"compile": False}}
-"""Fields that schema 1 did not have, by section, with the value that stands for what it did."""
+ADDED: dict[str, dict[str, Any]] = {
+    "": {"imports": []},
+    "env": {"kwargs": {}, "wrappers": []},
+    "ppo": {"compile": False},
+}
+"""Fields that came after schema 1, by section of a training run, with the value that stands for what it did."""
 REWARDS = {"rnd_decay": "exp_decay"}
 OPTIONS = {
     "landmarks": {
+        "scale": "input_scale",
         "pay": "bonus",
         "life": "lifelong_weight",
         "admit": "insert_filter",
@@ -34,7 +40,7 @@ OPTIONS = {
 """Options of rewards, by the present name of the reward."""
 VALUES = {
     "landmarks": {
-        "scale": {"spread": "std", "control": "controllability"},
+        "input_scale": {"spread": "std", "control": "controllability"},
         "insert_filter": {"again": "revisited", "elsewhere": "multi_env"},
     },
     **{
@@ -60,15 +66,31 @@ def upgrade_config(config: dict[str, Any]) -> dict[str, Any]:
     config = dict(config)
     for section, names in FIELDS.items():
         if isinstance(config.get(section), dict):
-            config[section] = ADDED.get(section, {}) | _renamed(config[section], names)
+            config[section] = _renamed(config[section], names)
     bonus = config.get("bonus")
     if isinstance(bonus, dict) and isinstance(bonus.get("name"), str):
-        name = bonus["name"] = upgrade_reward(bonus["name"])
-        if isinstance(bonus.get("options"), list):
-            bonus["options"] = [_upgrade_option(name, option) for option in bonus["options"]]
+        bonus["name"] = upgrade_reward(bonus["name"])
     if isinstance(config.get("methods"), list):  # of maze walks
         config["methods"] = [upgrade_reward(method) for method in config["methods"]]
-    return config
+    return fill_added(config)
+
+
+def fill_added(config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration of a training run with every field that came after it was written; others are left alone.
+
+    Options of rewards get their present names too: some changed within schema 2, and no old name has a new meaning.
+    """
+    bonus = config.get("bonus")
+    if isinstance(bonus, dict) and isinstance(bonus.get("name"), str) and isinstance(bonus.get("options"), list):
+        options = [_upgrade_option(bonus["name"], option) for option in bonus["options"]]
+        config = {**config, "bonus": {**bonus, "options": options}}
+    if not isinstance(config.get("ppo"), dict):
+        return config
+    filled = copy.deepcopy(ADDED[""]) | config
+    for section in ADDED.keys() & config.keys():
+        if isinstance(config[section], dict):
+            filled[section] = copy.deepcopy(ADDED[section]) | config[section]
+    return filled
 
 
 def upgrade_reward(name: str) -> str:
@@ -110,7 +132,7 @@ def _upgrade_option(reward: str, option: Any) -> Any:
     if not isinstance(option, str):
         return option
     name, equals, text = option.partition("=")
-    ((name, text),) = upgrade_settings(reward, {name: text}).items()
+    ((name, text),) = upgrade_settings(reward, {name: text.strip("'\"")}).items()
     return f"{name}{equals}{text}"
 
 

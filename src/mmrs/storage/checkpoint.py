@@ -140,12 +140,17 @@ def serialize(tree: dict[str, Any]) -> dict[str, bytes]:
 def deserialize(files: Mapping[str, bytes]) -> dict[str, Any]:
     """The tree that `serialize` got, with tensors on the CPU. Raises StorageError when the content is not ours."""
     try:
-        tree = decode(json.loads(files[STATE]), safetensors.torch.load(files[TENSORS]))
-    except (ValueError, RecursionError, SafetensorError, KeyError) as error:
+        tree = decode(json.loads(files[STATE], parse_constant=_refuse_constant), safetensors.torch.load(files[TENSORS]))
+    # Type and runtime errors are those of tensors that cannot have the memory format or the type that the state names.
+    except (ValueError, RecursionError, SafetensorError, KeyError, TypeError, RuntimeError, AttributeError) as error:
         raise StorageError(f"the content cannot be read ({type(error).__name__}: {str(error)[:200]}).") from error
     if not isinstance(tree, dict):
         raise StorageError(f"the state is a {type(tree).__name__}, expected a dictionary.")
     return tree
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not finite")
 
 
 def make_manifest(number: int, step: int, files: Mapping[str, bytes]) -> bytes:
@@ -219,7 +224,8 @@ def _facts(raw: bytes) -> dict[str, Any]:
         facts = json.loads(raw)
         seal = facts.pop("sha256")
         # Byte for byte, since a damaged file can still be valid JSON.
-        if _canonical({**facts, "sha256": seal}) == raw and seal == _hash(_canonical(facts)) and dict(facts["files"]):
+        whole = _canonical({**facts, "sha256": seal}) == raw and seal == _hash(_canonical(facts))
+        if whole and isinstance(facts["files"], dict) and facts["files"]:
             return dict(facts)
     except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
         pass

@@ -45,7 +45,8 @@ def write_atomic(path: Path, content: str | bytes, *, durable: bool = False) -> 
         The path.
 
     Raises:
-        StorageError: the file cannot be written. The old file, if there was one, is untouched.
+        StorageError: the file cannot be written. The old file, if there was one, is untouched, unless only the wait for
+            the disk failed: then the new one is there, and a power cut may still lose it.
     """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_DRAFT}")
     try:

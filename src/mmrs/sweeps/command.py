@@ -10,7 +10,7 @@ import tyro
 from rich.console import Console
 
 import mmrs
-from mmrs.errors import InputError
+from mmrs.errors import InputError, require_packages
 from mmrs.runs.build import choose_device
 from mmrs.runs.console import resilient_console
 from mmrs.runs.history import ERROR, current_command
@@ -26,6 +26,7 @@ from mmrs.sweeps.suites import RunSpec, expand_suite, find_suite
 
 GPU_SHARE = 0.25
 """Share of a GPU per run, where there is one: the networks are small, and one run leaves most of it idle."""
+_ENGINE_PACKAGES = {"ray": {"ray": "ray"}, "slurm": {"submitit": "slurm"}}
 _TRACEBACK_LINES = 12
 """Lines of a traceback printed at the end; the folder of the run holds all of it."""
 
@@ -44,6 +45,8 @@ class SweepConfig:
     """Environments, by id or plain name. Default: all of the suite."""
     methods: tuple[str, ...] = ()
     """Methods: ppo, mmrs-paper or any reward of `mmrs list`. Default: those of the suite."""
+    imports: Annotated[tuple[str, ...], tyro.conf.arg(name="import")] = ()
+    """Modules of your own to import first, here and in every run, by name or path: rewards and environments."""
     out: Path | None = None
     """Folder of the sweep. Default: runs/SUITE."""
     engine: Literal["local", "ray", "slurm"] = "local"
@@ -81,6 +84,7 @@ def sweep(config: SweepConfig) -> int:
         require_one_version(folder, specs)
     if config.dry_run:
         return _print_progress(Scheduler(folder, specs, config.retries))
+    require_packages(**_ENGINE_PACKAGES.get(config.engine, {}))
     write_or_merge(folder, plan, CONFIGS)
     scheduler = Scheduler(folder, specs, config.retries)
     table = SweepTable(config.suite, scheduler, quiet=config.quiet)
@@ -140,7 +144,8 @@ def choose_specs(config: SweepConfig) -> tuple[RunSpec, ...]:
     if config.jobs is not None and config.jobs < 1:
         raise InputError(f"jobs is {config.jobs}, expected at least 1.")
     suite = find_suite(config.suite)
-    specs = expand_suite(suite, steps=config.steps, seeds=config.seeds, games=config.games, methods=config.methods)
+    chosen = {name: getattr(config, name) for name in ("steps", "seeds", "games", "methods", "imports")}
+    specs = expand_suite(suite, **chosen)
     return tuple(_with_resources(spec, config) for spec in specs)
 
 

@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 import mmrs
+from mmrs import plugins
 from mmrs.errors import InputError, MissingExtraError, MmrsError, did_you_mean
-from mmrs.report.comparison import COLUMNS, Comparison, write_comparison_page
-from mmrs.rewards import REWARDS
+from mmrs.report.comparison import Comparison, write_comparison_page
 from mmrs.runs.build import build_bonus, build_envs
 from mmrs.runs.config import BonusConfig, TrainConfig, check
 from mmrs.runs.config_json import to_json
@@ -33,11 +33,9 @@ from mmrs.sweeps.engines.local import LocalEngine
 from mmrs.sweeps.job import CONFIGS
 from mmrs.sweeps.plan import SCHEMA, Plan, write_or_merge
 from mmrs.sweeps.scheduler import Scheduler
-from mmrs.sweeps.suites import RunSpec, training_method
+from mmrs.sweeps.suites import RunSpec, method_bonus, training_methods
 
 PAGE = "index.html"
-METHODS = ("ppo", "mmrs-paper", *REWARDS)
-"""What can be compared: PPO without a bonus, the reward as printed, and every registered reward."""
 
 
 def train_side_by_side(config: TrainConfig, methods: Sequence[str], seeds: int = 1) -> int:
@@ -47,7 +45,7 @@ def train_side_by_side(config: TrainConfig, methods: Sequence[str], seeds: int =
 
     Args:
         config: configuration of all runs. Each method has its default bonus, unless it is the one configured here.
-        methods: names from `METHODS`.
+        methods: names from `training_methods`.
         seeds: number of seeds, from the seed of `config` on.
 
     Returns:
@@ -83,13 +81,14 @@ def _jobs(config: TrainConfig, runs: int) -> int:
 
 def make_specs(config: TrainConfig, methods: Sequence[str], seeds: int) -> tuple[RunSpec, ...]:
     """One run per method and seed."""
+    plugins.load(config.imports)
     if not methods:
-        raise InputError(f"--compare names no method. Known: {', '.join(METHODS)}.")
+        raise InputError(f"--compare names no method. Known: {', '.join(training_methods())}.")
     if seeds < 1:
         raise InputError(f"the number of seeds is {seeds}, expected at least 1.")
     for method in methods:
-        if method not in METHODS:
-            raise InputError(f"there is no method {method!r} to compare. {did_you_mean(method, METHODS)}")
+        if method not in training_methods():
+            raise InputError(f"there is no method {method!r} to compare. {did_you_mean(method, training_methods())}")
     _reject_unused_options(config, methods)
     check(config)
     # Runs share the machine well only where they count threads.
@@ -107,7 +106,7 @@ def make_specs(config: TrainConfig, methods: Sequence[str], seeds: int) -> tuple
 
 
 def _bonus(config: TrainConfig, method: str) -> BonusConfig:
-    return config.bonus if method == config.bonus.name else training_method(config.env.id, method, 0).bonus
+    return config.bonus if method == config.bonus.name else method_bonus(config.env.id, method)
 
 
 def _reject_unused_options(config: TrainConfig, methods: Sequence[str]) -> None:
@@ -173,8 +172,9 @@ def summary(comparison: Comparison) -> Table:
     """A table with one row per method: the mean over its seeds."""
     table = Table(title=comparison.title, box=box.SIMPLE, title_justify="left")
     table.add_column("method")
-    for name in COLUMNS:
+    columns, rows = comparison.table()
+    for name in columns:
         table.add_column(name, justify="right")
-    for method in comparison.methods:
-        table.add_row(method.name, *method.row())
+    for method, row in zip(comparison.methods, rows, strict=True):
+        table.add_row(method.name, *row)
     return table

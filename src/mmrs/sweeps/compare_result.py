@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from mmrs.envs.registry import ROOM_IDS, family
+from mmrs.envs.rooms.family import ROOM_IDS
 from mmrs.envs.rooms.layout import parts
 from mmrs.envs.rooms.maps import FLOOR, PASSAGES, SIDE, WORLDS, closed_rooms, key_rooms
 from mmrs.report.comparison import COVERAGE, RETURN, STATES, SUCCESS, Comparison, Method, Run
@@ -29,7 +29,7 @@ def read_comparison(folder: Path, config: TrainConfig, specs: Iterable[RunSpec])
     """The results of `specs` in `folder`, which must be finished."""
     specs = tuple(specs)
     names = list(dict.fromkeys(spec.method for spec in specs))
-    rooms = family(config.env.id) == "rooms"
+    rooms = config.env.id in ROOM_IDS
     methods = tuple(_method(folder, name, [c for c in specs if c.method == name], rooms) for name in names)
     return Comparison(
         env=config.env.id,
@@ -79,7 +79,7 @@ def _settings(config: TrainConfig) -> dict[str, str]:
         "discount and GAE": f"{ppo.gamma:g} and {ppo.gae_lambda:g}",
         "clip": f"{ppo.clip:g}",
         "entropy weight": f"{ppo.entropy_weight:g}",
-        "observations": config.env.obs_type if family(config.env.id) == "rooms" else "the environment's",
+        "observations": config.env.obs_type if config.env.id in ROOM_IDS else "the environment's",
         "first seed": str(config.seed),
     }
 

@@ -32,6 +32,8 @@ class CostConfig:
     """Environments. Default: all of the suite."""
     methods: tuple[str, ...] = ()
     """Methods. Default: those of the suite."""
+    imports: Annotated[tuple[str, ...], tyro.conf.arg(name="import")] = ()
+    """Modules of your own to import first, by name or path."""
     jobs: int | None = None
     """Runs at a time on this machine. Default: as `mmrs sweep` would choose."""
     threads: int = 1
@@ -71,7 +73,7 @@ def cost(config: CostConfig) -> None:
     """Measure, and print the estimates."""
     if config.machines < 1 or (config.cpus is not None and config.cpus < 1) or config.gpus < 0:
         raise InputError("machines and cpus must be at least 1, and gpus at least 0.")
-    names = ("suite", "steps", "seeds", "games", "methods", "jobs", "threads", "device", "gpu_share")
+    names = ("suite", "steps", "seeds", "games", "methods", "imports", "jobs", "threads", "device", "gpu_share")
     sweep = SweepConfig(**{name: getattr(config, name) for name in names})
     specs = choose_specs(sweep)
     resources, gpus = choose_resources(sweep)

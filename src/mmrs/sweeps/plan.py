@@ -112,7 +112,12 @@ def _merged(old: Plan, new: Plan, folder: Path, kinds: dict[str, type]) -> Plan:
             kind = kinds[spec.kind]
             saved: Any = from_json(kind, known[spec.name].config, f"{folder / PLAN}: {spec.name}")
             require_same(saved, from_json(kind, spec.config), folder / spec.name)
-    specs = tuple({**known, **{spec.name: spec for spec in new.cells}}.values())
+    # A reward that was renamed names its runs anew: the run that is there counts, under its old name.
+    runs = {(spec.kind, spec.env, spec.method, spec.seed): spec.name for spec in old.cells}
+    added = [
+        spec for spec in new.cells if runs.get((spec.kind, spec.env, spec.method, spec.seed), spec.name) == spec.name
+    ]
+    specs = tuple({**known, **{spec.name: spec for spec in added}}.values())
     return replace(old, cells=specs, settings=old.settings | grid_summary(specs))
 
 

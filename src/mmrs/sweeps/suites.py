@@ -6,18 +6,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mmrs import plugins
 from mmrs.envs.atari import ATARI_GAMES
 from mmrs.envs.bullet import BULLET_GAMES
-from mmrs.envs.registry import family
+from mmrs.envs.registry import find_family
 from mmrs.errors import InputError, did_you_mean
 from mmrs.paper.gridworld import GridWorldConfig
 from mmrs.paper.maze.experiment import MazeConfig
 from mmrs.paper.maze.options import METHODS as MAZE_METHODS
-from mmrs.rewards import REWARDS
+from mmrs.rewards.registry import reward_names
 from mmrs.runs.config import BonusConfig, EnvConfig, TrainConfig
 from mmrs.runs.config_json import to_json
 from mmrs.runs.folder import slug
-from mmrs.runs.presets import VECTOR, default_config
+from mmrs.runs.presets import VECTOR, default_bonus, default_config
 
 COMPARED = ("ppo", "re3", "ride", "rnd", "mmrs")
 """The methods of the paper's tables, in its order."""
@@ -55,19 +56,24 @@ class Suite:
     """Makes the configuration from environment, method and seed."""
     kind: str = "train"
     allowed: tuple[str, ...] = ()
-    """Methods that may be selected beyond `methods`."""
+    """Methods that may be selected beyond `methods`; a suite of trainings takes every method of training anyway."""
 
 
 def training_method(env: str, method: str, seed: int) -> TrainConfig:
     """PPO with the bonus of a method, with the preset of the environment."""
-    if method == "ppo":
-        config = default_config(env, "none")
-    elif method == "mmrs-paper":  # the reward as printed, with the printed weights
-        form = "paper-bullet" if family(env) == "bullet" else "paper"
-        config = replace(default_config(env), bonus=BonusConfig("mmrs", options=(f"preset={form}",)))
-    else:
-        config = default_config(env, method)
-    return replace(config, seed=seed)
+    return replace(default_config(env), bonus=method_bonus(env, method), seed=seed)
+
+
+def method_bonus(env: str, method: str) -> BonusConfig:
+    """The bonus of a method in an environment."""
+    if method == "mmrs-paper":  # the reward as printed, with the printed weights
+        return BonusConfig("mmrs", options=(f"preset={find_family(env).paper_preset}",))
+    return default_bonus("none" if method == "ppo" else method)
+
+
+def training_methods() -> tuple[str, ...]:
+    """What can be trained and compared: PPO without a bonus, the reward as printed, and every known reward."""
+    return ("ppo", "mmrs-paper", *reward_names())
 
 
 def _vanishing(env: str, method: str, seed: int) -> TrainConfig:
@@ -93,12 +99,11 @@ def _gridworld(_env: str, _method: str, _seed: int) -> GridWorldConfig:
     return GridWorldConfig()
 
 
-_TRAINABLE = ("ppo", "mmrs-paper", *REWARDS)
 SUITES = {
     suite.name: suite
     for suite in (
         Suite("smoke", "two small worlds, a few seconds", ("CartPole-v1", "mmrs/Maze2D-v0"), ("ppo", "rnd", "mmrs"), 2,
-              _smoke, allowed=_TRAINABLE),
+              _smoke),
         Suite("gridworld", "the two walks of Eq. (12) in exact fractions", ("GridWorld",), ("jfi",), 1, _gridworld,
               kind="gridworld"),
         Suite("maze", "Sec. 6.1: steps until every cell was seen; one hundred mazes per seed",
@@ -106,15 +111,14 @@ SUITES = {
               ("jfi", "entropy", "coverage", "count_bonus", "count_penalty", "exp_decay"), 10, _maze,
               kind="maze", allowed=MAZE_METHODS),
         Suite("rooms", "three small worlds with a far goal: a key and a door, a new map each time, a noisy television",
-              ("mmrs/KeyRooms-v0", "mmrs/MultiRooms-v0", "mmrs/NoisyTV-v0"), COMPARED, 8, training_method,
-              allowed=_TRAINABLE),
+              ("mmrs/KeyRooms-v0", "mmrs/MultiRooms-v0", "mmrs/NoisyTV-v0"), COMPARED, 8, training_method),
         Suite("atari", "Sec. 6.2: twenty games, ten million steps, eight seeds", ATARI_GAMES, COMPARED, 8,
-              training_method, allowed=_TRAINABLE),
+              training_method),
         Suite("bullet", "Sec. 6.3: six games, ten million steps, eight seeds", BULLET_GAMES, COMPARED, 8,
-              training_method, allowed=_TRAINABLE),
+              training_method),
         Suite("vanishing", "does the bonus vanish? each method without normalization, on three Atari games",
               ("ALE/Alien-v5", "ALE/Breakout-v5", "ALE/Seaquest-v5"), ("re3", "ride", "rnd", "mmrs"), 3,
-              _vanishing, allowed=_TRAINABLE),
+              _vanishing),
     )
 }  # fmt: skip
 
@@ -133,6 +137,7 @@ def expand_suite(
     seeds: int | None = None,
     games: Iterable[str] = (),
     methods: Iterable[str] = (),
+    imports: Iterable[str] = (),
 ) -> tuple[RunSpec, ...]:
     """The runs of a suite, whole or scaled down.
 
@@ -142,7 +147,10 @@ def expand_suite(
         seeds: number of seeds, from 0; None: the suite's.
         games: environments of the suite, by id or by plain name ("Alien"), or any other Gymnasium id. Empty: all.
         methods: "ppo", "mmrs-paper" or a reward. Empty: the suite's.
+        imports: modules of the user, imported here and by every run.
     """
+    imports = plugins.locate(tuple(imports))
+    plugins.load(imports)
     if steps is not None and suite.kind != "train":
         raise InputError(f"the suite {suite.name} has no steps to choose: its runs end when they are done.")
     for name, value in (("steps", steps), ("seeds", seeds)):
@@ -150,13 +158,14 @@ def expand_suite(
             raise InputError(f"{name} is {value}, expected at least 1.")
     chosen_games = tuple(dict.fromkeys(_game(suite, game) for game in games)) or suite.games
     chosen_methods = tuple(dict.fromkeys(methods)) or suite.methods
-    known = tuple(dict.fromkeys((*suite.methods, *suite.allowed)))
+    extra = training_methods() if suite.kind == "train" else ()
+    known = tuple(dict.fromkeys((*suite.methods, *suite.allowed, *extra)))
     for method in chosen_methods:
         if method not in known:
             raise InputError(f"the suite {suite.name} has no method {method!r}. {did_you_mean(method, known)}")
     number = suite.seeds if seeds is None else seeds
     specs = tuple(
-        _make_spec(suite, game, method, seed, steps)
+        _make_spec(suite, game, method, seed, steps, imports)
         for seed in range(number)
         for game in chosen_games
         for method in chosen_methods
@@ -186,11 +195,12 @@ def start_order(specs: Iterable[RunSpec]) -> list[RunSpec]:
     return sorted(specs, key=lambda spec: (spec.seed, -index[spec.method]))
 
 
-def _make_spec(suite: Suite, game: str, method: str, seed: int, steps: int | None) -> RunSpec:
+def _make_spec(suite: Suite, game: str, method: str, seed: int, steps: int | None, imports: tuple[str, ...]) -> RunSpec:
     config = suite.configure(game, method, seed)
     name = slug(game, method, str(seed))
     if isinstance(config, TrainConfig):
-        config = replace(config, name=name, quiet=True, steps=config.steps if steps is None else steps)
+        steps = config.steps if steps is None else steps
+        config = replace(config, name=name, quiet=True, steps=steps, imports=imports)
     return RunSpec(name, suite.kind, game, method, seed, to_json(config))
 
 
@@ -204,5 +214,5 @@ def _game(suite: Suite, name: str) -> str:
             return game
     if suite.kind != "train":
         raise InputError(f"the suite {suite.name} has no {name!r}. {did_you_mean(name, suite.games)}")
-    family(name)  # raises, with a hint, where there is no such environment
+    find_family(name)  # raises, with a hint, where there is no such environment
     return name

@@ -33,10 +33,10 @@ def test_episodes_without_a_step_change_nothing() -> None:
     assert same_state(one.bonus, other.bonus)
 
 
-def test_a_registered_name_reaches_learners_that_do_not_know_it(monkeypatch: Any) -> None:
-    monkeypatch.setitem(REWARDS, "reached", Reached)
+def test_a_registered_name_reaches_learners_that_do_not_know_it() -> None:
+    mmrs.register("reached", Reached)
     config = with_bonus(ppo(), "reached")
-    monkeypatch.delitem(REWARDS, "reached")  # as in another process
+    del REWARDS["reached"]  # as in another process
     assert isinstance(learner(config).bonus.reward_host.reward, Reached)
     assert isinstance(learner(with_bonus(ppo(), "rnd")).bonus.reward_host.reward, type(mmrs.make("rnd", *spaces())))
 

@@ -166,19 +166,6 @@ def test_numba_is_loaded_only_when_a_maze_is_drawn():
     assert done.returncode == 0, done.stderr
 
 
-def test_without_numba_the_error_names_the_extra_and_saved_mazes_still_work(tmp_path):
-    generate(5).save(tmp_path / "maze.json")
-    done = _python(
-        "import sys; sys.modules['numba'] = None\n"
-        "import gymnasium, mmrs.envs\n"
-        "from mmrs.errors import MissingExtraError\n"
-        f"gymnasium.make('mmrs/Maze2D-v0', maze={str(tmp_path / 'maze.json')!r}).reset()\n"
-        "try: gymnasium.make('mmrs/Maze2D-v0')\n"
-        "except MissingExtraError as error: print(error)"
-    )
-    assert "pip install 'mmrs[maze]'" in done.stdout, done.stderr
-
-
 def test_building_a_maze_leaves_the_callers_arrays_alone():
     known = generate(5, "plus", 3)
     walls, portals = known.walls.copy(), known.portals.copy()

@@ -178,7 +178,7 @@ def test_unwritable_folder_is_refused_before_any_work(tmp_path, monkeypatch):
 
 
 def test_missing_matplotlib_is_noticed_before_any_work(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setattr(module, "simulate", lambda _: pytest.fail("worked without matplotlib"))
     with pytest.raises(MissingExtraError, match="report"):
         bounds(replace(SMALL, out=tmp_path))

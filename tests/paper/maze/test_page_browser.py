@@ -184,7 +184,7 @@ def test_agents_are_drawn_where_they_stand(browser, walked):
             assert min(pixel(browser, run.method, run.states[step], 0.5, 0.17)) > 240  # the white ring
 
 
-def test_portals_are_drawn_in_their_colours_in_both_mazes(browser, walked):
+def test_portals_are_drawn_in_their_colors_in_both_mazes(browser, walked):
     shown = browser.evaluate("data.portals.map(p => p.color)")
     assert len(shown) == len(walked.portals) > 0
     for color, pair in zip(shown, walked.portals, strict=True):

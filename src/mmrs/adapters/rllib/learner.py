@@ -13,8 +13,9 @@ from mmrs.adapters.host import RewardHost, RewardSource, build_reward, to_device
 from mmrs.adapters.rllib.episodes import Chunk, PackedChunks, merge_chunks, pack_chunks
 from mmrs.adapters.rllib.memory import EpisodeMemory
 from mmrs.adapters.transitions import has_memory
-from mmrs.errors import InputError, MissingExtraError, StorageError, did_you_mean
-from mmrs.rewards import REWARDS, IntrinsicReward
+from mmrs.errors import InputError, MissingExtraError, StorageError
+from mmrs.rewards import IntrinsicReward
+from mmrs.rewards.registry import find
 from mmrs.storage import state_file
 
 try:
@@ -82,9 +83,7 @@ def _resolve_name(reward: RewardSource) -> RewardSource:
     """Look a name up now, because learners in other processes do not know rewards registered in this one."""
     if not isinstance(reward, str):
         return reward
-    if reward not in REWARDS:
-        raise InputError(f"there is no reward {reward!r}. {did_you_mean(reward, REWARDS)}")
-    return REWARDS[reward]
+    return find(reward).factory
 
 
 class BonusConnector(ConnectorV2):
@@ -153,7 +152,7 @@ class BonusConnector(ConnectorV2):
         except StorageError as error:
             raise InputError(
                 f"the bonus in the checkpoint cannot be read: {error} Use another checkpoint; one of an older version "
-                "has to be made anew, by training with this one."
+                "has to be made anew, by training with this version."
             ) from error
         self.reward_host.reward.load_state_dict(saved["reward"])
         self.memory.load_state_dict(to_device(saved["memory"], self.reward_host.device))

@@ -176,7 +176,7 @@ def generate_many(size: int, kind: str, seeds: NDArray[np.uint64], goal: str = "
     check_kind(kind)
     if goal not in GOALS:
         raise InputError(f"unknown goal {goal!r}. {did_you_mean(goal, GOALS)}")
-    from mmrs.envs.maze.generator import draw_mazes  # noqa: PLC0415  numba is an optional extra
+    from mmrs.envs.maze.generator import draw_mazes  # noqa: PLC0415  numba takes a while to import
 
     open_, partner, next_state, draws = draw_mazes(int(size), kind == "plus", goal == "terminal", seeds)
     if not draws.all():

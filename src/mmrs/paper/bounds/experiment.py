@@ -12,11 +12,10 @@ import numpy as np
 from rich.console import Console
 
 from mmrs.envs.maze.maze import KINDS, check_size, generate_many
-from mmrs.errors import InputError
+from mmrs.errors import InputError, require_packages
 from mmrs.paper.bounds import simulate as sim
 from mmrs.paper.bounds.figures import draw_bounds
 from mmrs.paper.bounds.tables import BoundsResult, LiteralLemma2, Rate, bounds_tables
-from mmrs.report.rendering import new_figure
 from mmrs.runs.console import print_untruncated
 from mmrs.storage.files import output_folder, write_atomic
 
@@ -85,8 +84,8 @@ def simulate(config: BoundsConfig) -> BoundsResult:
 def bounds(config: BoundsConfig) -> None:
     """Measure, print the tables, and write bounds.json and the figures."""
     config.check()
+    require_packages(matplotlib="report")
     folder = output_folder(config.out)
-    new_figure(1, 1)  # if matplotlib is missing, fail before the work instead of after it
     result = simulate(config)
     plain = result.to_dict()
     paths = [write_atomic(folder / "bounds.json", json.dumps(plain, indent=1) + "\n")]

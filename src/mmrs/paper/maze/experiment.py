@@ -144,7 +144,7 @@ def _check_ranges(config: MazeConfig) -> None:
 
 def _run_group(config: MazeConfig, kind: str, size: int, advance: Callable[[int], None]) -> tuple[list[MazeRow], float]:
     """Run all methods on the same mazes of one kind and size; also returns the fraction of mazes drawn again."""
-    from mmrs.paper.maze.kernel import walk_many  # noqa: PLC0415  numba is an optional extra
+    from mmrs.paper.maze.kernel import walk_many  # noqa: PLC0415  numba takes a while to import
 
     methods = ("vanilla", *(m for m in dict.fromkeys(config.methods) if m != "vanilla"))
     options = {method: _options(config, method, size) for method in methods}

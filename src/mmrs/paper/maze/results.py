@@ -153,7 +153,7 @@ def trace(size: int, kind: str, seed: int, walks: Sequence[WalkOptions]) -> Maze
 
 
 def _walk(maze: Maze, options: WalkOptions) -> MethodTrace:
-    from mmrs.paper.maze.kernel import walk  # noqa: PLC0415  numba is an optional extra
+    from mmrs.paper.maze.kernel import walk  # noqa: PLC0415  numba takes a while to import
 
     result = walk(np.asarray(maze.next_state), options, maze.seed)
     return MethodTrace(

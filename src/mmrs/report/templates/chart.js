@@ -52,9 +52,10 @@ function valueRange(panel) {
 }
 
 function path(xs, ys, scale) {
-  let text = "";
+  let text = "", drawing = false; // a null is a gap
   xs.forEach((x, i) => {
-    if (ys[i] !== null) text += (text ? "L" : "M") + scale.x(x).toFixed(1) + " " + scale.y(ys[i]).toFixed(1);
+    if (ys[i] !== null) text += (drawing ? "L" : "M") + scale.x(x).toFixed(1) + " " + scale.y(ys[i]).toFixed(1);
+    drawing = ys[i] !== null;
   });
   return text;
 }

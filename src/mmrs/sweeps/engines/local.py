@@ -104,7 +104,7 @@ class LocalEngine:
             stdout=subprocess.PIPE,
             stderr=self._log,
             env=worker_environment(slot, self.resources.threads, self.gpus),
-            start_new_session=True,  # Ctrl-C in the terminal is for the sweep, which passes on what is right
+            start_new_session=True,  # Ctrl-C in the terminal reaches the sweep alone, which stops its workers
         )
         worker = _Worker(process, slot)
         assert process.stdout is not None
@@ -184,7 +184,7 @@ def worker_main() -> None:
 def _receive(requests: TextIO, received: queue.SimpleQueue[dict[str, Any]]) -> None:
     for line in requests:
         received.put(json.loads(line))
-    os._exit(0)  # at once, in the middle of anything: run folders are made for that
+    os._exit(0)  # at once, whatever the run is doing: a run folder survives a kill
 
 
 if __name__ == "__main__":
