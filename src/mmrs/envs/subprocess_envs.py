@@ -7,6 +7,7 @@ waited for.
 from __future__ import annotations
 
 import ctypes
+import gc
 import math
 import multiprocessing
 import os
@@ -83,6 +84,8 @@ class SubprocEnvs:
         self._pipe, worker_pipe = context.Pipe()
         arguments = (make, layout, memory, worker_pipe, self._pipe)
         self._process = context.Process(target=worker_main, args=arguments, daemon=True)
+        collecting = gc.isenabled()
+        gc.disable()  # the worker enables it once it has frozen what it inherits; see `worker_main`
         try:
             self._process.start()
         except OSError as error:
@@ -90,6 +93,9 @@ class SubprocEnvs:
                 f"No process could be started for {self._names}: {error}. "
                 "Without processes: --env.vectorization sync --env.groups 1."
             ) from error
+        finally:
+            if collecting:
+                gc.enable()
         self._kill = kill_with_parent(self, [self._process])
         worker_pipe.close()
         self._answers = select.poll()

@@ -88,7 +88,9 @@ def worker_main(
 ) -> None:
     """Make environments and answer requests until the owner is gone."""
     ignore_signals()
-    gc.freeze()  # objects that the owner has discarded must not be finalized in this process
+    # Objects that the owner has discarded, such as CUDA graphs, must not be finalized in this process: it would abort.
+    gc.freeze()
+    gc.enable()
     owner_pipe.close()  # this copy would keep the pipe open after the owner's end
     threading.Thread(target=_exit_with_owner, args=(pipe.fileno(),), daemon=True).start()
     worker = _WorkerEnvs(layout, memory, pipe)
