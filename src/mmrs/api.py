@@ -18,6 +18,7 @@ from mmrs.errors import InputError, MissingExtraError
 from mmrs.ppo.policy import Policy
 from mmrs.ppo.ppo import Loss
 from mmrs.ppo.trainer import Row
+from mmrs.runs.build import option_text
 from mmrs.runs.config import TrainConfig
 from mmrs.runs.config_json import from_json, to_json
 from mmrs.runs.evaluate import EvalConfig, Evaluation, one_env
@@ -240,6 +241,8 @@ def _configured(env: Any, bonus: Any, preset: str | None, fields: Mapping[str, A
     made = {key: given[key] for key in ("kwargs", "wrappers") if key in given}
     env = _name(changes, "env", "id")
     modules = plugins.local_modules((env or "", *made.get("wrappers", ())))
+    if isinstance(changes.get("imports", ()), str):
+        raise InputError(f"imports is {changes['imports']!r}, expected a list of modules.")
     imports = plugins.locate((*changes.get("imports", ()), *modules))
     plugins.load(imports)  # first: defaults may depend on what they register
     if "steps" in changes:
@@ -280,7 +283,7 @@ def _merged(old: Any, new: Any) -> Any:
 
 def _option(name: str, value: Any) -> str:
     """An option of a reward as `name=value`, which the configuration holds."""
-    return f"{name}={value}" if isinstance(value, str) and not value[:1].isdigit() else f"{name}={value!r}"
+    return f"{name}={option_text(value.item() if isinstance(value, np.generic) else value)}"
 
 
 def _name(changes: Mapping[str, Any], section: str, key: str) -> str | None:

@@ -7,7 +7,6 @@ options of one reward beside the fields of `bonus`. What is given becomes a part
 
 from __future__ import annotations
 
-import ast
 import types
 from collections.abc import Sequence
 from dataclasses import MISSING, Field, field, fields, is_dataclass, make_dataclass, replace
@@ -18,7 +17,7 @@ import tyro
 from mmrs.errors import InputError
 from mmrs.fields import Range, field_types, range_of
 from mmrs.rewards.registry import RewardEntry, configure, find, reward_names
-from mmrs.runs.build import parse_options
+from mmrs.runs.build import option_text, parse_options
 from mmrs.runs.config import BonusConfig
 
 SCALARS = (bool, int, float, str, type(None))
@@ -46,7 +45,7 @@ def without_flags(command: Any, arguments: Sequence[str]) -> Any:
     reward = getattr(command.bonus, "reward", None)
     names = [] if reward is None else [option.name for option in fields(reward)]
     given = _given(arguments, names)
-    options = [f"{name}={_as_text(getattr(reward, name))}" for name in names if name in given]
+    options = [f"{name}={option_text(getattr(reward, name))}" for name in names if name in given]
     # A later option wins over an earlier one of the same name.
     kept = [option for option in plain.bonus.options if option.partition("=")[0] not in given]
     return replace(plain, bonus=replace(plain.bonus, options=(*kept, *options)))
@@ -63,17 +62,6 @@ def _given(arguments: Sequence[str], names: Sequence[str]) -> set[str]:
     used = {argument.partition("=")[0].replace("_", "-") for argument in arguments}
     forms = {name: flag_of(name) for name in names}
     return {name for name, flag in forms.items() if used & {flag, flag.replace("--bonus.", "--bonus.no-", 1)}}
-
-
-def _as_text(value: Any) -> str:
-    """A value as `parse_options` reads it: text that looks like a number keeps its quotes."""
-    if not isinstance(value, str):
-        return repr(value)
-    try:
-        ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        return value
-    return repr(value)
 
 
 # --- the dataclass of the command line -----------------------------------------------------------------------------

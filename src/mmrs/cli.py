@@ -50,7 +50,7 @@ class TrainCommand(TrainConfig):
     """Folder of a run to continue with its own configuration; --steps N makes it longer. Takes only --quiet besides."""
 
 
-_AS_SAVED = -1
+_AS_SAVED = -(2**62)
 """Stands for the steps of a resumed run where --steps is not given."""
 
 

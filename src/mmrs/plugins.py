@@ -113,6 +113,8 @@ def _located(name: str) -> str:
         path = Path(name).expanduser().resolve()
         script = path.with_name(f"{path.name}.py")
         return str(script if script.exists() and not path.exists() else path)
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise InputError(f"--import got {name!r}; expected a module, for example my_reward or my_reward.py.")
     if not found_here(name):
         return name
     path = Path(*name.split("."))

@@ -111,3 +111,8 @@ def test_a_new_run_has_the_present_schema(tmp_path):
     run = RunFolder.create(tmp_path, "a")
     run.write_config(replace(TrainConfig(), name="a"))
     assert json.loads(run.config.read_text())["schema"] == upgrade.SCHEMA
+
+
+def test_quotes_of_an_option_stay_where_nothing_was_renamed():
+    assert upgrade._upgrade_option("rnd", "label='12'") == "label='12'"
+    assert upgrade._upgrade_option("landmarks", "scale='spread'") == "input_scale=std"

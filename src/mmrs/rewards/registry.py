@@ -88,6 +88,10 @@ def register(name: str, factory: RewardFactory, **defaults: Any) -> None:
     """
     if name in REWARDS:
         raise InputError(f"a reward named {name!r} is registered already; choose another name.")
+    if name in ("none", "ppo", "mmrs-paper"):
+        raise InputError(f"{name!r} stands for a method of `mmrs train` already; choose another name.")
+    if not callable(factory):
+        raise InputError(f"the factory of {name!r} is {factory!r}, expected a class or a function.")
     known = [option.name for option in fields(RewardEntry) if option.name != "factory"]
     require_known("register", defaults, known)
     found = options_of(name, factory)

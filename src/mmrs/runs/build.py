@@ -51,6 +51,17 @@ def parse_options(options: tuple[str, ...]) -> dict[str, Any]:
     return parsed
 
 
+def option_text(value: Any) -> str:
+    """A value as `parse_options` reads it: text that looks like a number keeps its quotes."""
+    if not isinstance(value, str):
+        return repr(value)
+    try:
+        ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return value
+    return repr(value)
+
+
 def bonus_settings(config: TrainConfig) -> dict[str, Any]:
     """Every option of the bonus with its value: the record of a run must not depend on the defaults of a version."""
     if config.bonus.name == "none":

@@ -40,6 +40,12 @@ class Hooks:
     release_signals: bool = False
     """Handle Ctrl-C as usual while the caller has a row, and save and stop on it only during an update."""
 
+    def __post_init__(self) -> None:
+        for name, functions in (("loss", (self.loss,)), ("callbacks", self.callbacks)):
+            for function in functions:
+                if function is not None and not callable(function):
+                    raise InputError(f"{name} has {function!r}, expected a function.")
+
 
 NO_HOOKS = Hooks()
 Rows = Generator[Any, None, int]

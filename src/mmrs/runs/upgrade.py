@@ -132,8 +132,9 @@ def _upgrade_option(reward: str, option: Any) -> Any:
     if not isinstance(option, str):
         return option
     name, equals, text = option.partition("=")
-    ((name, text),) = upgrade_settings(reward, {name: text.strip("'\"")}).items()
-    return f"{name}{equals}{text}"
+    bare = text.strip("'\"")
+    ((name, value),) = upgrade_settings(reward, {name: bare}).items()
+    return f"{name}{equals}{text if value == bare else value}"  # quotes stay: they say that a value is text
 
 
 def _upgrade_value(values: dict[str, str], value: Any) -> Any:
