@@ -1,6 +1,7 @@
 """Environments in subprocesses that can be polled: the same steps as in this process, and every fault is reported."""
 
 import fcntl
+import gc
 import os
 import pickle
 import signal
@@ -350,3 +351,26 @@ def can_be_locked(path):
         except BlockingIOError:
             return False
     return True
+
+
+def test_a_worker_never_finalizes_what_its_owner_discarded(made, tmp_path):
+    """CUDA graphs abort a forked process that does; here any finalizer outside the owner leaves a file."""
+    owner, eager = os.getpid(), [True]
+
+    class Discarded:
+        def __init__(self):
+            self.itself = self  # a cycle: only the garbage collector frees it
+
+        def __del__(self):
+            if os.getpid() != owner:
+                (tmp_path / "finalized").touch()
+
+    os.register_at_fork(after_in_child=lambda: eager and gc.set_threshold(1))
+    gc.collect()
+    for _ in range(20):
+        Discarded()
+    (envs,) = made(MAKERS["CartPole-v1"](0))
+    eager.clear()
+    envs.reset(0)
+    assert gc.isenabled()
+    assert not (tmp_path / "finalized").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from mmrs.nets.numpy_mlp import numpy_mlp
 Values = NDArray[Any]
 
 
-class Actor:
+class Actor(ABC):
     """Acts for n environments over rollouts of T steps and keeps observations, actions and network outputs."""
 
     def __init__(self, network: ActorCritic, num_steps: int, num_envs: int, obs_dtype: torch.dtype) -> None:
@@ -39,21 +40,21 @@ class Actor:
         """Start a rollout with all its noise ``[T, n, A]``, as `ActorCritic.noise` gives it."""
         self.noise.copy_(noise)
 
+    @abstractmethod
     def start(self, obs: Values) -> None:
         """Start to act on the next observations."""
-        raise NotImplementedError
 
     def poll(self) -> bool:
         """Whether `result` would return at once; True where this cannot be polled."""
         return True
 
+    @abstractmethod
     def result(self) -> Values:
         """Sampled actions ``[n, A]`` for the last observations; later steps may overwrite them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def finish(self, obs: Values) -> None:
         """End the rollout with the observations after its last step."""
-        raise NotImplementedError
 
 
 class CPUActor(Actor):
